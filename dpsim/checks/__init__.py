@@ -5,7 +5,8 @@ check judges every backend alike.
 
 judge.py             runs all checks on a run, sorts the findings by cause, and drops classes that are switched off
 certificate.py       finds the checks that a run certainly passes, in one cheap pass
-finding.py           defines findings, culprits and the list of all classes
+classes.py           the table of all classes of findings, one row each
+finding.py           defines findings, culprits and the patterns that select classes
 ledger.py            all members of a group make the same collectives in the same steps
 made_groups.py       all members of a new group name the same ranks; a part of the ledger
 transfers.py         a rank sends what its peer receives; a part of the ledger

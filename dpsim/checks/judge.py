@@ -43,8 +43,9 @@ from dpsim.checks import (
 from dpsim.checks.behind_loss import may_depend_on_loss
 from dpsim.checks.blame.root_first import root_first
 from dpsim.checks.certificate import certified
+from dpsim.checks.classes import CLASSES
 from dpsim.checks.explained_death import behind_mismatch
-from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
+from dpsim.checks.finding import Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import ALLOC_PLACE, KIND
 from dpsim.contract.words import step_words, with_services
@@ -188,7 +189,7 @@ def not_claimed(run: Run, pattern: str) -> str | None:
     The reason is that the pattern selects only classes about reused memory, and the backend (gloo) records no
     addresses.
     """
-    needs = all(known in REUSE for known in CLASSES if can_match(known, pattern))
+    needs = all(one.needs_place for known, one in CLASSES.items() if can_match(known, pattern))
     if not needs or any(raw[ALLOC_PLACE] for journal in run.journals for raw in journal if raw[KIND] == "alloc"):
         return None
     return f"{pattern} is not claimed on {run.backend}, which does not tell where memory lies"

@@ -78,7 +78,7 @@ def kinds(incomplete: str) -> Iterable[str]:
 @_completer
 def names(incomplete: str) -> Iterator[str]:
     """What `dpsim show` explains, without the hooks and types: dpsim would read the sources of all protocols."""
-    from dpsim.checks.finding import CLASSES
+    from dpsim.checks.classes import CLASSES
     from dpsim.contract import registry
     from dpsim.contract.keys import keys
     from dpsim.scenario.locate import bundled_scenarios

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dpsim.checks.finding import CLASSES
+from dpsim.checks.classes import CLASSES, row_of
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
 from dpsim.cli.contract_calls import all_calls, calls
@@ -22,8 +22,7 @@ from dpsim.cli.hooks import hooks as hooks_of
 from dpsim.cli.named_types import meaning, types_of
 from dpsim.contract import registry
 from dpsim.contract.keys import keys
-from dpsim.diagnose.class_cures import class_cure
-from dpsim.diagnose.class_words import class_words, kind_words
+from dpsim.diagnose.evidence import kind_words
 from dpsim.scenario.locate import bundled_files
 
 Meaning = dict[str, Any]
@@ -86,15 +85,15 @@ def _variant(name: str) -> Iterator[Meaning]:
 
 
 def _class(name: str) -> Iterator[Meaning]:
-    words = class_words(name) if name in CLASSES or name.startswith(("CRASH:", "DISAGREEMENT:")) else ""
-    if words:
+    known = row_of(name)
+    if known.words:
         found_by = [one.name for one in registry.variants() if one.expected == name]
         yield {
             "kind": "class",
             "name": name,
             "family": kind_words(name),
-            "meaning": words,
-            "cure": class_cure(name),
+            "meaning": known.words,
+            "cure": known.cure,
             "variants": found_by,
         }
 

@@ -5,8 +5,6 @@ A finding is what a check reports about a run: a class such as HANG:COLLECTIVE:M
 report.py        the report of a run with findings: its first screen, and the rest
 first_screen.py  at most ten lines: verdict, culprit, consequences, waits, commands to type
 evidence.py      the facts of a report, for both text and JSON
-class_words.py   explains each class of finding in a few words
-class_cures.py   advises how to fix a finding, by its class
 first_wrong.py   finds the first receive that got a value of another step
 fitting.py       cuts and wraps text to lines of 120 columns
 variants.py      names the source file of a planted bug (variant) for a report

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from dpsim.checks.classes import HEADINGS
 from dpsim.checks.finding import Finding, matches
 from dpsim.contract.chain import Chain
 from dpsim.contract.ops import STEP
 from dpsim.contract.words import step_words, with_services
 from dpsim.contract.world import Run
-from dpsim.diagnose.class_words import kind_words
 
 
 class Extras(NamedTuple):
@@ -139,6 +139,19 @@ def waits(findings: Sequence[Finding]) -> list[str]:
 def kinds(findings: Sequence[Finding]) -> list[str]:
     """Returns the kinds of failure of a run, each once, the primary one first."""
     return list(dict.fromkeys(kind_words(one.klass, exception_of(one)) for one in findings))
+
+
+def kind_words(klass: str, raised: str = "") -> str:
+    """Returns the kind of failure. `raised` is the exception's name in its own case, because a class is in capitals.
+
+    >>> kind_words("STALE:FREED"), kind_words("CRASH:WRONGTOKEN", "WrongToken"), kind_words("CRASH:KEYERROR")
+    ('STALE MEMORY', 'WRONG TOKEN', 'KEYERROR')
+    """
+    family, _, name = klass.partition(":")
+    if family != "CRASH":
+        return HEADINGS.get(family, family)
+    known = raised if raised.upper() == name else name
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", known).upper()
 
 
 def exception_of(finding: Finding) -> str:

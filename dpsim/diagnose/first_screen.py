@@ -18,10 +18,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dpsim.checks.classes import row_of
 from dpsim.checks.finding import Finding
 from dpsim.contract.chain import chain_text
 from dpsim.contract.world import Run
-from dpsim.diagnose.class_words import class_words
 from dpsim.diagnose.evidence import (
     Extras,
     chain_of,
@@ -110,7 +110,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
 def verdict_line(findings: Sequence[Finding]) -> str:
     """Returns the class, the kinds of failure and the event, with as many kinds as fit."""
     klass, known, raised = findings[0].klass, kinds(findings), exception_of(findings[0])
-    happened = class_words(klass) + f" {raised}" * bool(raised)
+    happened = row_of(klass).words + f" {raised}" * bool(raised)
     for count in range(len(known), 0, -1):
         line = f"VIOLATED  {klass}  {', '.join(known[:count])}: {happened}"
         if len(line) <= WIDTH:

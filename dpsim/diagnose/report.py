@@ -18,11 +18,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from dpsim.checks.classes import row_of
 from dpsim.checks.finding import Finding
 from dpsim.contract.ops import INJECTED_WHAT, KIND, ORDINAL, SITE, STEP, THREAD, WHERE, Injected
 from dpsim.contract.words import counted
 from dpsim.contract.world import At, Run
-from dpsim.diagnose.class_cures import class_cure
 from dpsim.diagnose.evidence import NOTHING, Extras, chain_of, in_words
 from dpsim.diagnose.first_screen import TO_ORDER, first_screen, remedy_of, turning_texts
 from dpsim.diagnose.fitting import capped, labelled
@@ -68,11 +68,11 @@ def _report(run: Run, findings: Sequence[Finding], extras: Extras, full: bool) -
 def _cure(run: Run, primary: Finding, extras: Extras) -> str:
     """Returns the usual fix. If a check of the program raised and no line of the variant did, look at the variant."""
     if extras.compare is None or primary.culprit is None or not primary.klass.startswith("CRASH:"):
-        return class_cure(primary.klass)
+        return row_of(primary.klass).cure
     file, advice = extras.compare
     places = [primary.culprit.where, *(place for _, place in chain_of(run, primary))]
     own = any(f"/{place}".rpartition(":")[0].endswith(f"/{file}") for place in places)
-    return class_cure(primary.klass) if own else advice
+    return row_of(primary.klass).cure if own else advice
 
 
 def _cut_turning(run: Run, extras: Extras, screen: Sequence[str]) -> list[str]:

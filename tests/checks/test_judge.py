@@ -4,20 +4,17 @@ dpsim refuses.
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
-from dpsim.checks import Finding, finding
+from dpsim.checks import Finding
 from dpsim.checks import judge as judging
-from dpsim.checks.finding import CLASSES, can_match, pattern_problem
+from dpsim.checks.finding import pattern_problem
 from dpsim.checks.judge import switch_off, switched_off_text
 from dpsim.cli.run_text import as_json, switched_off_lines
 from dpsim.contract.interface import Rank
@@ -28,7 +25,6 @@ from tests.checks.handmade import Made
 from tests.programs import Scripted, run, world_of
 from tests.protocols import agreed
 
-CHECKS = Path(finding.__file__).parent
 SKIP = {"kind": "skip", "rank": 1, "at": {"site": "dp.agree", "ordinal": 2}}
 HANG = "HANG:COLLECTIVE:MISSING_RANK"
 
@@ -151,22 +147,6 @@ def test_the_report_lists_checks_that_did_not_run_apart_from_checks_without_find
     assert switched_off_text({"RACE": 0}) == "race not run (RACE)"
 
 
-def test_each_check_lists_exactly_the_classes_that_its_source_names() -> None:
-    parts = {
-        "stale": ("stale", "stale_replay"),
-        "ledger": ("ledger", "transfers", "made_groups"),
-        "deadlock": (
-            *("deadlock", "crossed_transfers", "first_use", "given_up", "limits"),
-            *("mail", "recorded_again", "stores", "stream_flags", "thread_hangs"),
-            "blame/root_classes",
-        ),
-    }
-    for name, check in judging.CHECKS.items():
-        texts = {text for part in parts.get(name, (name,)) for _, text in said(CHECKS / f"{part}.py")}
-        found = {known for known in CLASSES if any(can_match(known, text) for text in texts)}
-        assert set(check.classes) == found, name
-
-
 # ---- scenarios
 
 
@@ -236,39 +216,6 @@ def test_an_expected_class_cannot_be_switched_off(klass: str, off: str) -> None:
 )
 def test_a_pattern_is_known_if_it_selects_a_class(pattern: str, known: bool) -> None:
     assert (pattern_problem(pattern) is None) == known
-
-
-def test_the_table_of_the_docstring_lists_the_same_classes() -> None:
-    table = re.findall(r"^    ([A-Z]+(?::[A-Z0-9_<>]+)+)  ", finding.__doc__ or "", re.MULTILINE)
-    assert tuple(table) == CLASSES
-
-
-def said(file: Path) -> Iterator[tuple[int, str]]:
-    """Yields the line and text of each string in a file that looks like a class or its beginning. A computed part is a
-    star.
-    """
-    tree = ast.parse(file.read_text())
-    inside = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inside:
-            text = node.value
-        else:
-            continue
-        if re.fullmatch(r"[A-Z]+(:[A-Z0-9_*]+)+", text):
-            yield node.lineno, text
-
-
-@pytest.mark.parametrize("file", sorted(CHECKS.glob("*.py")), ids=lambda file: file.stem)
-def test_checks_find_only_what_is_in_the_table(file: Path) -> None:
-    unknown = [f"{file.name}:{line}: {text}" for line, text in said(file) if pattern_problem(text) is not None]
-    assert not unknown, "add these classes to CLASSES and to the table in checks/finding.py"
-
-
-def test_every_class_of_the_table_is_found_by_a_check() -> None:
-    found = [text for file in CHECKS.rglob("*.py") if file.name != "finding.py" for _, text in said(file)]
-    assert not {known for known in CLASSES if not any(can_match(known, text) for text in found)}
 
 
 # ---- hangs that a crash explains

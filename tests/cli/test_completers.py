@@ -10,7 +10,7 @@ import pytest
 from typer._completion_classes import BashComplete  # click's own class is abstract in releases that bundle click
 from typer.main import get_command
 
-from dpsim.checks.finding import CLASSES
+from dpsim.checks.classes import CLASSES
 from dpsim.cli import app as cli_app
 from dpsim.cli import completers
 from dpsim.cli.list_text import KINDS

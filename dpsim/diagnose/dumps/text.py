@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpsim.checks.classes import row_of
 from dpsim.contract.chain import chain_text
 from dpsim.contract.words import printable, ranks_text
-from dpsim.diagnose.class_words import class_words
 from dpsim.diagnose.dumps.explanation import Explanation, Suspect
 from dpsim.diagnose.dumps.own_lines import is_own_line
 from dpsim.diagnose.fitting import LABEL, NO_MAJORITY, WIDTH, block, cut, folded, labelled, shortened
@@ -52,7 +52,7 @@ PLAIN = {
 
 def as_text(found: Explanation, full: bool = False) -> str:
     """Returns the lines without colours. `full`: with all waits and all evidence, each in its line."""
-    words = class_words(found.klass) if found.klass else PLAIN[found.outcome]
+    words = row_of(found.klass).words if found.klass else PLAIN[found.outcome]
     if found.klass == "HANG:UNDECIDED" and not found.simulated:
         words = NO_PROGRESS
     missing = ", or its dump is missing" * found.no_dump

@@ -1,13 +1,9 @@
-"""Generates docs/finding-classes.md: each class of a finding, from `CLASSES`, `WORDS` and `CURES`."""
+"""Generates docs/finding-classes.md: each class of a finding, from the table `CLASSES`."""
 
 from __future__ import annotations
 
-from itertools import groupby
-
-from dpsim.checks.finding import CLASSES
+from dpsim.checks.classes import CLASSES, HEADINGS
 from dpsim.checks.judge import CHECKS
-from dpsim.diagnose.class_cures import CURES
-from dpsim.diagnose.class_words import KINDS, WORDS
 from tests.vllm.reference.tables import code, table
 
 OPENING = """\
@@ -26,10 +22,10 @@ A part in angle brackets represents any word, such as the name of an exception.
 def page() -> str:
     """Returns the text of docs/finding-classes.md."""
     parts = [OPENING]
-    for kind, classes in groupby(CLASSES, lambda klass: klass.partition(":")[0]):
-        rows = [(code(klass), WORDS[klass], CURES[klass]) for klass in classes]
-        words = KINDS.get(kind, kind).capitalize()
-        parts += [f"## {kind}", "", *[f"A report calls it {words}.", ""] * (words.upper() != kind)]
+    for family in dict.fromkeys(one.family for one in CLASSES.values()):
+        rows = [(code(one.name), one.words, one.cure) for one in CLASSES.values() if one.family == family]
+        said = [f"A report calls it {HEADINGS[family].capitalize()}.", ""] if family in HEADINGS else []
+        parts += [f"## {family}", "", *said]
         parts += [table(["class", "what happens", "what to do"], rows), ""]
     checks = sorted((code(name), ", ".join(map(code, check.classes))) for name, check in CHECKS.items())
     return "\n".join([*parts, "## Checks", "", table(["check", "finds"], checks), ""])

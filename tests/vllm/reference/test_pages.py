@@ -6,13 +6,12 @@ import re
 
 import pytest
 
-from dpsim.checks.finding import CLASSES
+from dpsim.checks.classes import CLASSES, Class
 from dpsim.cli.exit_codes import CODES
-from dpsim.diagnose.class_cures import CURES, class_cure
 from dpsim.scenario.schema import schema
 from tests import ROOT
 from tests.house.words import findings
-from tests.vllm.reference import commands, scenario_keys
+from tests.vllm.reference import commands, finding_classes, scenario_keys
 from tests.vllm.reference.pages import PAGES
 
 
@@ -23,11 +22,15 @@ def test_a_page_is_fresh_and_plain(name: str) -> None:
     assert [str(one) for one in findings(name, text)] == []
 
 
-def test_each_class_has_its_cure() -> None:
-    assert list(CURES) == list(CLASSES)
-    assert class_cure("CRASH:KEYERROR") == CURES["CRASH:<EXCEPTION>"]
-    assert class_cure("DISAGREEMENT:MODE") == CURES["DISAGREEMENT:<LABEL>"]
-    assert class_cure("STRANGE") == ""
+@pytest.mark.parametrize("name", ["HANG:STORE:ZZ_NEW", "ZZ_STEP:BACKWARDS"])
+def test_a_class_more_is_in_the_page(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A row more of the table of classes is a line of the page, in the section of its family."""
+    old = finding_classes.page()
+    monkeypatch.setitem(CLASSES, name, Class(name, "what happened", "What to do."))
+    page = finding_classes.page()
+    assert f"| `{name}` | what happened | What to do. |" in page.partition(f"\n## {name.partition(':')[0]}\n")[2]
+    new = {line for line in page.splitlines() if line not in old.splitlines()}
+    assert all(name.partition(":")[0] in line for line in new), new
 
 
 def test_each_code_of_the_help_is_in_the_table() -> None:
