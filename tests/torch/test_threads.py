@@ -99,3 +99,10 @@ def test_a_rank_makes_no_call_for_a_message_that_has_no_answer() -> None:
         values = [mock.MagicMock() for _ in FORMS[name]]
         with suppress(StopIteration):
             getattr(conversation, f"on_{name}")(*values).send(None)
+
+
+def test_threads_that_wait_for_each_other_hang_in_the_simulation() -> None:
+    """An hour of silence does not matter, because dpsim sees what each thread waits for."""
+    found = explored("threads.py:wait_for_each_other", 1, silence=3_600)
+    assert found.verdict == "violated"
+    assert blamed(found)[0].startswith("HANG")

@@ -163,6 +163,7 @@ def _saying(original: Callable[..., Any]) -> Callable[..., Any]:
     def start(*args: Any, **more: Any) -> Any:
         if pipe.at_home():
             pipe.say(["threads"])
+            pipe.flush()  # dpsim may end this run here, and its threads may wait for each other
             outside.touched_through("thread")
         return original(*args, **more)
 

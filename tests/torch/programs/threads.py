@@ -316,3 +316,11 @@ def saved(rank, size):
 def saved_twin(rank, size):
     """The mistake: a thread saves on the group that the training uses."""
     _saved(size, None)
+
+
+def wait_for_each_other(rank, size):
+    """Two threads of a rank wait for an item that the other one would put after its own."""
+    ours, theirs = queue.Queue(), queue.Queue()
+    other = threading.Thread(target=lambda: theirs.put(ours.get()))
+    other.start()
+    ours.put(theirs.get())
