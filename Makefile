@@ -3,6 +3,7 @@
 #   make run                          install without torch, then run one scenario
 #   make run SCENARIO=scenarios/skip_one.yaml
 #   make test                         install with torch and the test tools, then lint, type-check and test
+#   make near                         the tests of the rooms that you changed, and of those above; `make test` runs all
 #   make slow                         the campaigns that `make test` leaves out; about 30 minutes on two cores
 #   make nightly                      a night of campaigns, the longest tests, and a report; at most 100 minutes on two cores
 #   make nightly PART=torch SIZE=10   one part of it, with ten times the time and the draws (docs/nightly.md)
@@ -33,11 +34,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test slow nightly docs bench bench-gpu clean
+.PHONY: help run test near slow nightly docs bench bench-gpu clean
 
 help:
 	@echo 'make run    install into .venv (without torch) and run $(SCENARIO)'
 	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
+	@echo 'make near   install likewise and run the tests of the rooms that differ from main, and of the rooms above them'
 	@echo 'make slow   install likewise and run the campaigns that make test leaves out'
 	@echo 'make nightly  install likewise, run the longest campaigns, which CI leaves out, and report what is new; PART=name, SIZE=10'
 	@echo 'make docs   install likewise and build the documentation as a site, build/site/index.html'
@@ -59,6 +61,10 @@ test: .venv/.installed-test
 	@$(BIN)/lint-imports --no-logo
 	@echo '==> pytest'
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# Which tests these are, and why, is decided and printed by tests/house/near.py.
+near: .venv/.installed-test
+	@$(BIN)/python -m tests.house.near
 
 slow: .venv/.installed-test
 	@echo '==> pytest -m slow'

@@ -10,7 +10,7 @@ helpers.
     worlds/         small programs, each healthy and with a bug, in all their schedules
     soundness/      programs that exploring must not call proven
     determinism/    the same run in any process; 5 % of all simulated runs are repeated
-    house/          the source tree itself: its layout, repeated lines, odd words
+    house/          the source tree itself: its layout, its figures, repeated lines, odd words; the tests near a change
     plugin/         dpsim/pytest_plugin.py, in separate projects
     real/           the package real
 
