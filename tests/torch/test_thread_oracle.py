@@ -17,12 +17,15 @@ from dpsim.explore.strategies.dpor import Dpor
 from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend, SimRun
 from dpsim.torch.threads import ThreadMessages
+from tests.properties import of_night
 from tests.torch.runs import PROGRAMS
 from tests.torch.thread_oracle import Outcome, Spec, drawn, outcomes
 
 pytest.importorskip("torch")
 
 FEW = (0, 1, 2, 3, 7)
+RUNS = 3_000
+"""The largest number of runs of a seed in a real night. One takes 0.1 to 0.2 s."""
 LOCKS: Spec = (
     ((("lock", 0), ("unlock", 0), ("sum", 0, 1)), (("lock", 0), ("unlock", 0))),
     ((("sum", 0, 2),), ()),
@@ -35,12 +38,14 @@ CROSSED: Spec = (
 """Main threads that call on two groups in opposite order, beside a thread that waits without end."""
 
 
-def seen(spec: Spec) -> set[Outcome]:
-    """Returns the outcomes that the explorer sees."""
+def seen(spec: Spec, runs: int = 10_000) -> tuple[set[Outcome], bool]:
+    """Returns the outcomes that the explorer sees in at most this number of runs, and whether the search ended."""
     params = {"target": str(PROGRAMS / "drawn_threads.py:main"), "ranks": 2, "args": [json.dumps(spec)], "silence": 120}
     subject = Subject.of(scenario_from({"name": "tested", "torch": params}))
     strategy, found = Dpor(), set[Outcome]()
-    while strategy.begin():
+    for _ in range(runs):
+        if not strategy.begin():
+            break
         backend = SimBackend(choose=strategy, memory=False)
         try:
             run = backend.run_program(subject.world, subject.program, subject.prepared)
@@ -49,8 +54,7 @@ def seen(spec: Spec) -> set[Outcome]:
             continue
         found.add(_outcome(run))
         strategy.end(whole=True)
-    assert strategy.exhausted
-    return found
+    return found, strategy.exhausted
 
 
 def _outcome(run: SimRun) -> Outcome:
@@ -69,7 +73,7 @@ def test_the_oracle_gives_the_known_outcomes_of_plain_threads() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [LOCKS, CROSSED], ids=["locks", "crossed"])
 def test_exploring_finds_every_outcome_of_the_oracle(spec: Spec) -> None:
-    assert seen(spec) == outcomes(spec)
+    assert seen(spec) == (outcomes(spec), True)
 
 
 def _seeds() -> list[Any]:
@@ -79,8 +83,10 @@ def _seeds() -> list[Any]:
 
 @pytest.mark.parametrize("seed", _seeds())
 def test_exploring_finds_every_outcome_of_random_threads(seed: int) -> None:
+    """A seed of the night may have too many orders for its part. Then no outcome that it sees is an extra one."""
     spec = drawn(random.Random(seed))
-    assert seen(spec) == outcomes(spec)
+    found, whole = seen(spec, 10_000 if seed in FEW else of_night(RUNS))
+    assert found == outcomes(spec) if whole else found <= outcomes(spec)
 
 
 @pytest.mark.slow
@@ -91,4 +97,4 @@ def test_a_lock_that_is_no_choice_would_be_caught(monkeypatch: pytest.MonkeyPatc
         self._answer(True)
 
     monkeypatch.setattr(ThreadMessages, "on_choose", answers)
-    assert seen(LOCKS) < outcomes(LOCKS)
+    assert seen(LOCKS)[0] < outcomes(LOCKS)
