@@ -1,0 +1,70 @@
+"""The parts of the snapshot, and the processes that compute their rows.
+
+    for name, found in computed(PARTS["jobs"]):
+        ...
+
+Each part takes less than two minutes on two idle cores. Two processes compute the rows of a part. The pool of the
+campaigns (`dpsim.campaign.processes`) shares out schedules of explorations, and most rows are no explorations, so the
+rows have a pool of their own. A row must not depend on the process that computes it, nor on the rows before it there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import NamedTuple
+
+from tests import ROOT
+from tests.snapshot import files, worlds
+from tests.snapshot.row import Found
+
+PROCESSES = 2
+
+
+class Part(NamedTuple):
+    """A part: the names of its rows, and what computes one from its name. `about`: a line for `--list`."""
+
+    name: str
+    about: str
+    names: Callable[[], Sequence[str]]
+    compute: Callable[[str], Found]
+
+
+def halves(names: Callable[[], Sequence[str]], which: int) -> Sequence[str]:
+    """Returns every second name."""
+    return names()[which::2]
+
+
+_museum = partial(files.written, True)
+_others = partial(files.written, False)
+_ALL = (
+    Part("run", "a run of each scenario file", _others, files.run),
+    Part("run-museum-1", "a run of every second exhibit", partial(halves, _museum, 0), files.run),
+    Part("run-museum-2", "a run of the other exhibits", partial(halves, _museum, 1), files.run),
+    Part("explore", "some schedules of each scenario file", _others, files.explore),
+    Part("explore-museum-1", "some schedules of every second exhibit", partial(halves, _museum, 0), files.explore),
+    Part("explore-museum-2", "some schedules of the other exhibits", partial(halves, _museum, 1), files.explore),
+    Part("drawn", "drawn programs, explored", worlds.drawn, worlds.explore),
+    Part("swarm", "a run of scenarios with drawn faults", worlds.swarms, worlds.run),
+)
+PARTS = {part.name: part for part in _ALL}
+
+
+def computed(part: Part, names: Sequence[str]) -> Iterator[tuple[str, Found]]:
+    """Yields what is found for each name, in the order of the names."""
+    with ProcessPoolExecutor(PROCESSES, get_context("spawn"), begin) as pool:
+        yield from zip(names, pool.map(partial(compute, part.name), names), strict=True)
+
+
+def begin() -> None:
+    """Prepares a process: names of files are relative to the repository, and nothing keeps results."""
+    os.chdir(ROOT)
+    os.environ["DPSIM_RESULTS"] = "0"
+
+
+def compute(part: str, name: str) -> Found:
+    """Computes one row; a function of this module, which another process finds by name."""
+    return PARTS[part].compute(name)
