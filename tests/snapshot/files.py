@@ -22,7 +22,7 @@ from tests.cli.commands import dpsim_
 from tests.snapshot.row import Found
 
 SCENARIOS = ROOT / "scenarios"
-SCHEDULES = 12
+SCHEDULES = 6
 
 
 def written(museum: bool) -> list[str]:

@@ -66,5 +66,10 @@ def begin() -> None:
 
 
 def compute(part: str, name: str) -> Found:
-    """Computes one row; a function of this module, which another process finds by name."""
-    return PARTS[part].compute(name)
+    """Computes one row; a function of this module, which another process finds by name. An error is a row, too: it ends
+    no comparison, and shows as a difference.
+    """
+    try:
+        return PARTS[part].compute(name)
+    except Exception as error:
+        return Found({"verdict": "error", "class": type(error).__name__, "message": str(error)})
