@@ -12,6 +12,8 @@ parts.py      the parts, and the processes that compute their rows
 row.py        makes a row of a JSON object: its values, and digests of the rest
 files.py      the rows of scenario files: one run of each, and a short exploration of each
 worlds.py     the rows of drawn worlds
+jobs.py       the rows of dumps and recordings, which jobs.tar.xz keeps
+collecting.py collects these jobs while tests make them
 comparing.py  the differences of rows, and of whole JSON objects
 stored.py     reads and writes rows and JSON objects
 rows/         the stored rows, a file for each part, and the keys that the objects had

@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.snapshot import stored
+from tests.snapshot import jobs, stored
 from tests.snapshot.comparing import of_objects, of_rows
 from tests.snapshot.parts import PARTS, Part, computed
 from tests.snapshot.row import keys, plain, row
@@ -49,7 +49,8 @@ def compare(part: Part, write: bool, before: Path = stored.MADE, words: bool = F
         if write:
             stored.keep_object(stored.COMPARED, part.name, name, found.json)
     count, told = 0, set[str]()
-    for name, difference in of_rows(stored.rows_of(part.name), after, words):
+    rows = {name: one for name, one in stored.rows_of(part.name).items() if not jobs.absent(name)}
+    for name, difference in of_rows(rows, after, words):
         print(f"{part.name}/{name}  {difference}")
         count += 1
         if write and name not in told:
@@ -75,7 +76,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write whole JSON objects to build/snapshot")
     parser.add_argument("--before", type=Path, default=stored.MADE, help="the folder of objects to compare with")
     parser.add_argument("--words", action="store_true", help="compare sentences, too")
-    asked = parser.parse_args(words)
+    asked = parser.parse_intermixed_args(words)
     if asked.list:
         for part in PARTS.values():
             print(f"{part.name:18}{len(part.names()):4} rows  {part.about}")

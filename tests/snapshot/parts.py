@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 from tests import ROOT
-from tests.snapshot import files, worlds
+from tests.snapshot import files, jobs, worlds
 from tests.snapshot.row import Found
 
 PROCESSES = 2
@@ -49,6 +49,7 @@ _ALL = (
     Part("explore-museum-2", "some schedules of the other exhibits", partial(halves, _museum, 1), files.explore),
     Part("drawn", "drawn programs, explored", worlds.drawn, worlds.explore),
     Part("swarm", "a run of scenarios with drawn faults", worlds.swarms, worlds.run),
+    Part("jobs", "dumps and recordings, explained and imported", jobs.names, jobs.explain),
 )
 PARTS = {part.name: part for part in _ALL}
 
