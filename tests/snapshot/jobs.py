@@ -54,7 +54,7 @@ def keep(jobs: Mapping[str, Files]) -> None:
         for job, files in sorted(jobs.items()):
             for name, data, time in files:
                 member = tarfile.TarInfo(f"{job}/{name}")
-                member.size, member.mtime = len(data), time  # type: ignore[assignment]  # a float keeps fractions
+                member.size, member.mtime = len(data), time  # a float keeps fractions
                 archive.addfile(member, io.BytesIO(data))
 
 

@@ -4,8 +4,8 @@
         ...
 
 Each part takes less than two minutes on two idle cores. Two processes compute the rows of a part. The pool of the
-campaigns (`dpsim.campaign.processes`) shares out schedules of explorations, and most rows are no explorations, so the
-rows have a pool of their own. A row must not depend on the process that computes it, nor on the rows before it there.
+campaigns (`dpsim.campaign.processes`) distributes schedules of explorations. Most rows are no explorations, so the rows
+have a separate pool. A row must not depend on the process that computes it, nor on the rows before it there.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ A row has these fields. A field without a value is missing.
     json      a digest of the object without its sentences
     words     a digest of its sentences
 
-**No line numbers.** A row names the file of a place and not its line, because an edit above a call moves its line and
-changes nothing that dpsim finds. The objects lose their line numbers before their digest, for the same reason.
+**No line numbers.** A row names the file of a place and not its line. An edit above a call moves its line, and changes
+nothing that dpsim finds. The objects lose their line numbers before their digest, for the same reason.
 
-**No sentences in `json`.** An issue may reword a sentence and still find the same, so sentences have a digest of their
-own, which the comparison reads only if asked (`--words`). `SENTENCES` lists the keys whose texts are sentences.
+**No sentences in `json`.** A change may reword a sentence and find the same. So sentences have a separate digest, which
+the comparison reads only with `--words`. `SENTENCES` lists the keys whose texts are sentences.
 
 **No new keys.** A digest covers only the keys that the objects of its part had when the rows were made (`known`). An
 object that gains a key is equal; one that loses a key is not.

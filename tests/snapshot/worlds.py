@@ -3,9 +3,8 @@
 A drawn program is one of the small programs of `tests/worlds`, such as `threads-7`: a maker and a seed. Some of its
 schedules are explored, and the run of the first failure is explained like a trace (`dpsim explain`).
 
-A swarm world, such as `late_rank-3`, is a scenario file in which the swarm of that seed plants one or two faults of
-any kind (`dpsim.scenario.swarm`). The scenarios hold without faults and take
-little time.
+A swarm world, such as `late_rank-3`, is a scenario with one or two faults of any kind, which the swarm of that seed
+plants (`dpsim.scenario.swarm`). The scenarios hold without faults and take little time.
 """
 
 from __future__ import annotations
