@@ -24,11 +24,19 @@ from tests.snapshot.row import Found
 SCENARIOS = ROOT / "scenarios"
 SCHEDULES = 6
 
+LONG = ("dp2_overlap", "whole_engine", "whole_engine_dp_v2", "whole_engine_split")
+"""Files whose exploration takes as long as a part may. Their runs have rows."""
+
 
 def written(museum: bool) -> list[str]:
     """Returns the names of the scenario files of the museum, or of all others."""
     names = [file.relative_to(SCENARIOS).with_suffix("").as_posix() for file in SCENARIOS.rglob("*.yaml")]
     return sorted(name for name in names if name.startswith("museum/") == museum)
+
+
+def explored() -> list[str]:
+    """Returns the names of the files outside of the museum that are explored."""
+    return [name for name in written(False) if name not in LONG]
 
 
 def run(name: str) -> Found:

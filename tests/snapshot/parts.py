@@ -33,20 +33,19 @@ class Part(NamedTuple):
     compute: Callable[[str], Found]
 
 
-def halves(names: Callable[[], Sequence[str]], which: int) -> Sequence[str]:
-    """Returns every second name."""
-    return names()[which::2]
+def museum(which: int, of: int) -> Callable[[], Sequence[str]]:
+    """Returns a function that lists a share of the exhibits: one of each `of`, from the exhibit `which` on."""
+    return lambda: files.written(True)[which - 1 :: of]
 
 
-_museum = partial(files.written, True)
-_others = partial(files.written, False)
 _ALL = (
-    Part("run", "a run of each scenario file", _others, files.run),
-    Part("run-museum-1", "a run of every second exhibit", partial(halves, _museum, 0), files.run),
-    Part("run-museum-2", "a run of the other exhibits", partial(halves, _museum, 1), files.run),
-    Part("explore", "some schedules of each scenario file", _others, files.explore),
-    Part("explore-museum-1", "some schedules of every second exhibit", partial(halves, _museum, 0), files.explore),
-    Part("explore-museum-2", "some schedules of the other exhibits", partial(halves, _museum, 1), files.explore),
+    Part("run", "a run of each scenario file", partial(files.written, False), files.run),
+    Part("run-museum-1", "a run of half of the exhibits", museum(1, 2), files.run),
+    Part("run-museum-2", "a run of the other half", museum(2, 2), files.run),
+    Part("explore", "some schedules of scenario files", files.explored, files.explore),
+    Part("explore-museum-1", "some schedules of a third of the exhibits", museum(1, 3), files.explore),
+    Part("explore-museum-2", "some schedules of another third", museum(2, 3), files.explore),
+    Part("explore-museum-3", "some schedules of the last third", museum(3, 3), files.explore),
     Part("drawn", "drawn programs, explored", worlds.drawn, worlds.explore),
     Part("swarm", "a run of scenarios with drawn faults", worlds.swarms, worlds.run),
     Part("jobs", "dumps and recordings, explained and imported", jobs.names, jobs.explain),
