@@ -44,7 +44,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("part", SOME)
 def test_some_rows_are_as_stored(part: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["compare", part, "--words"]) == 0, capsys.readouterr().out
+    assert command.main(["compare", part]) == 0, capsys.readouterr().out
 
 
 def test_twin_another_class_is_a_difference(
