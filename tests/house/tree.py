@@ -53,6 +53,7 @@ OF_SEVERAL = {
     "interpreter/hosts": "the same for hosts alone, with aborts and stores",
     "plugin": "dpsim/pytest_plugin.py, in separate projects",
     "real": "the package real",
+    "snapshot": "what dpsim finds in many worlds and jobs, as rows that a refactoring is compared with",
     "soundness": "what exploring must not call proven: sim, explore and checks together",
     "real/record": "the recorder, which is a folder of `real`",
     "torch/programs": "programs of torch.distributed, which tests run as targets",
