@@ -111,6 +111,8 @@ def install() -> None:
     _replace(os, "times", lambda: os.times_result((time.process_time(), 0.0, 0.0, 0.0, time.monotonic())))
     _replace(time, "sleep", _sleep)
     selectors.DefaultSelector = Selector  # type: ignore[misc]  # asyncio takes it
+    for kind in (selectors.SelectSelector, selectors._PollLikeSelector):
+        kind.select = _of_selector(kind.select)  # type: ignore[method-assign]
     _replace(select, "select", _select)
     threading._time = queue.time = time.monotonic  # type: ignore[attr-defined]  # they imported it before
     threading.Condition.wait = _waits  # type: ignore[method-assign]  # also of events and queues
@@ -157,12 +159,9 @@ def _waited(timeout: float | None, alone: bool, wait: Callable[[float | None], A
     if not CLOCK.begun or timeout is None or timeout <= 0 or not (held or at_home()):
         return wait(timeout)
     sleeps = alone and (threading.active_count() == 1 or bool(held))  # dpsim runs a thread that it holds in the sleep
-    if found := wait(0 if sleeps else timeout):
-        return found
-    if sleeps:
+    found = wait(0 if sleeps else timeout)
+    if not found:
         time.sleep(timeout)
-    else:
-        clock().passed += int(timeout * 1e9)
     return found
 
 
@@ -172,6 +171,15 @@ class Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> Any:
         alone = len(self.get_map()) <= 1  # the loop has a socket to wake itself
         return _waited(timeout, alone, super().select)
+
+
+def _of_selector(select: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the `select` of a class whose selectors wait for processes and pipes, as `subprocess` does."""
+
+    def selects(self: selectors.BaseSelector, timeout: float | None = None) -> Any:
+        return _waited(timeout, not self.get_map(), lambda seconds: select(self, seconds))
+
+    return selects
 
 
 def _select(rlist: Any, wlist: Any, xlist: Any, timeout: float | None = None, /) -> Any:

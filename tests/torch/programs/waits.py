@@ -8,6 +8,7 @@ import datetime
 import multiprocessing
 import queue
 import select
+import subprocess
 import sys
 import threading
 import time
@@ -27,7 +28,7 @@ def works(rank, size):
 
 
 def in_vain(rank, size):
-    """Rank 0 waits four seconds in vain. The argument is the time-out of the group that it joins later."""
+    """Rank 0 waits six seconds in vain. The argument is the time-out of the group that it joins later."""
     group = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=float(sys.argv[1])))
     if rank == 0:
         assert not threading.Event().wait(1)
@@ -38,6 +39,14 @@ def in_vain(rank, size):
         condition = threading.Condition()
         with condition:
             assert not condition.wait_for(lambda: False, 1)
+        ours, theirs = multiprocessing.Pipe()
+        assert not ours.poll(1)
+        theirs.close()
+        with subprocess.Popen(["sleep", "60"], stdout=-1, stderr=-1) as child:
+            try:
+                child.communicate(timeout=1)
+            except subprocess.TimeoutExpired:
+                child.kill()
     dist.all_reduce(torch.ones(1), group=group)
 
 
