@@ -122,7 +122,7 @@ FAULTY_IMPORTS = [
     ("contract", "dpsim.contract.rules.wait_set", "dpsim.checks"),
     ("contract", "dpsim.contract.registry", "dpsim.vllm"),
     ("contract-floors", "dpsim.contract.ops", "dpsim.contract.interface"),
-    ("contract-floors", "dpsim.contract.schedule", "dpsim.contract.ops"),
+    ("contract-floors", "dpsim.contract.events", "dpsim.contract.ops"),
     ("contract-floors", "dpsim.contract.interface", "dpsim.contract.registry"),
     ("contract-floors", "dpsim.contract.program", "dpsim.contract.rules"),
     ("contract-floors", "dpsim.contract.interface", "dpsim.contract.collectives"),
