@@ -20,7 +20,7 @@ def named(program: str) -> set[str]:
 
 
 def test_a_proof_names_each_file_that_a_rank_makes() -> None:
-    assert named("makes") == {"saved", "folder", "part", "whole", "link"}
+    assert named("makes") == {"saved", "by_name", "folder", "part", "whole", "link"}
     assert not named("reads")
     assert named("makes_in_cpp") == {"script", "mapped", "memory"}
 

@@ -24,8 +24,8 @@ MADE = {"os.rename": 1, "os.link": 1, "os.symlink": 1, "os.mkdir": 0, "sqlite3.c
 STARTED = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
 """The audit events that start a process."""
 IN_CPP: dict[tuple[Any, str], Callable[..., Any]] = {
-    (torch, "save"): lambda _, f, **more: f,
-    (torch.jit, "save"): lambda _, f, **more: f,
+    (torch, "save"): lambda obj, f, *_, **more: f,
+    (torch.jit, "save"): lambda m, f, *_, **more: f,
     (torch, "from_file"): lambda filename, shared=False, *_, **more: shared and filename,
     (torch.UntypedStorage, "from_file"): lambda filename, shared, *_, **more: shared and filename,
     (_posixshmem, "shm_open"): lambda path, *_, **more: f"/dev/shm{path}",

@@ -1,6 +1,7 @@
 """Programs whose ranks use files: in one of them, rank 0 makes files without an open in Python."""
 
 import os
+import pickle
 import subprocess
 import tempfile
 from multiprocessing import shared_memory
@@ -13,7 +14,8 @@ PLACE = os.path.join(tempfile.gettempdir(), "place")
 
 def makes(rank, size):
     if rank == 0:
-        torch.save(torch.ones(2), PLACE + ".saved")
+        torch.save(torch.ones(2), PLACE + ".saved", pickle)
+        torch.save(obj=torch.ones(2), f=PLACE + ".by_name")
         os.mkdir(PLACE + ".folder")
         with open(PLACE + ".part", "w"):
             pass
