@@ -115,9 +115,11 @@ def main(rank, size):
     takes = inspect.signature(coordinate).parameters
     mistaken(module, world["mistake"], own)
     group = dist.new_group(list(range(size)))
+    alone = [dist.new_group([one]) for one in range(size)][rank]
     for step, row in enumerate(world["steps"]):  # `new_group` is step 0
         mark.step(step + 1)
         idle = row[rank]["idle"]
+        mark.decide("idle", idle, alone)  # the model of a rank records what it does before it agrees, too
         own.update({name: value for name, value in row[rank].items() if name in takes})
         if idle and world["mistake"] == "forgets":
             continue
