@@ -100,7 +100,7 @@ def _found(program: TorchProgram, prepared: TorchPrepared, groups: Found) -> tup
         run = SimBackend().run_program(_world(program, tried), program, tried)
         did = started[:]
         started.clear()
-        if uncovered and not held:
+        if uncovered and (free or not held):
             raise Unsuitable(uncovered[0])
         if uncovered:
             free, groups = True, tuple(one for one in groups if one != (THREADS, ()))
