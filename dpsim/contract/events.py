@@ -20,8 +20,8 @@ main one), a communicator, or `KILL`. Then follow the parts that the event has:
 A writer of labels uses the words and functions of this module, and a reader asks `ScheduleEvent.read`. So a verb has
 another text if its line in this file changes, and `OLD` lets dpsim read the labels of older versions.
 
-A search compares millions of labels. So machine and strategies pass them as texts, and `label`, `actor`, `site`, `act`
-and `is_delivery` make and read them without a `ScheduleEvent`. A test compares both.
+A search compares millions of labels. So machine and strategies pass them as texts, and the functions below the class
+write and read them without a `ScheduleEvent`. A test compares both.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ IN_THE_END = "in the end, "
 """Begins the draw of a death that happens when nothing else can: YES or NO."""
 
 OLD = {"comes to": REACHES, "is told by": IS_NOTIFIED}
-"""The verbs that older versions wrote, each with the present verb."""
+"""The verbs that older versions of dpsim wrote, each with the present verb."""
 
 _WORDS = "|".join(map(re.escape, sorted({*VERBS - {CALLS}, *OLD}, key=len, reverse=True)))
 _OF_RANK = re.compile(

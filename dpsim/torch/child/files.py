@@ -38,7 +38,7 @@ _written: dict[str, None] = {}
 
 
 def watch() -> None:
-    """Starts an audit hook that notes the name of each file that the process writes, makes or renames."""
+    """Starts an audit hook that notes each file that the process writes, and the lines that start a process."""
     sys.addaudithook(_hook)
     for (owner, name), named in IN_CPP.items():
         original = getattr(owner, name)
