@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Stream,
         Thread,
     )
-    from dpsim.contract.ops import Domain, DType, RawRecord, ReduceOp
+    from dpsim.contract.ops import Domain, DType, RawRecord, ReduceOp, as_record
     from dpsim.contract.pieces import with_variant
     from dpsim.contract.program import Arguments, Program, Unsuitable
     from dpsim.contract.registry import register_protocol, register_variant, variant
@@ -72,7 +72,7 @@ _HOMES = {
         "Aborted Buffer CaptureError DeviceCommunicator Event Flag Frozen Graph HostArray HostCommunicator Mailbox "
         "Rank Store Stream Thread"
     ),
-    "contract.ops": "DType Domain RawRecord ReduceOp",
+    "contract.ops": "DType Domain RawRecord ReduceOp as_record",
     "contract.pieces": "with_variant",
     "contract.program": "Arguments Program Unsuitable",
     "contract.registry": "register_protocol register_variant variant",
@@ -123,6 +123,7 @@ __all__ = [
     "Unsuitable",
     "World",
     "__version__",
+    "as_record",
     "compare",
     "digest",
     "dump_scenario",

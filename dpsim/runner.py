@@ -61,9 +61,9 @@ class Result:
     @property
     def graphs(self) -> Graphs | None:
         """The counts of captures and replays, or None if there was no capture and the scenario requests none."""
-        records = [raw for journal in self.run.journals for raw in journal if raw[KIND] in ("capture", "replay")]
-        replays = sum(raw[KIND] == "replay" for raw in records)
-        captures = sum(raw[KIND] == "capture" and raw[CAPTURE_WHAT] == "end" for raw in records)
+        raws = [raw for journal in self.run.journals for raw in journal]
+        replays = sum(raw[KIND] == "replay" for raw in raws)
+        captures = sum(raw[KIND] == "capture" and raw[CAPTURE_WHAT] == "end" for raw in raws)
         return Graphs(captures, replays) if captures or self.scenario.captures_graphs else None
 
     @property

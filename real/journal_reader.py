@@ -21,20 +21,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from dpsim.contract.kinds import learns, timeout_ns
 from dpsim.contract.ops import (
-    FLAG_HOW,
     INJECTED_WHAT,
     KIND,
-    LOOK_TIMEOUT,
     MAIN,
     ORDINAL,
     SLEEP_NS,
     STEP,
-    STORE_HOW,
-    STORE_VALUE,
-    STREAM,
     TAKE_HOW,
-    TAKE_TIMEOUT,
     THREAD,
     THREAD_HOW,
     THREAD_NAME,
@@ -158,7 +153,7 @@ def unmoving_state(path: Path, main_is_over: bool = False) -> Unmoving:
             repeated.add(address)  # a fault repeated the call; the program awaits the second one
         elif kind == "learned":
             pending.pop(address, None)
-        elif _learns(record) and address not in repeated:
+        elif learns(record) and address not in repeated:
             pending[address] = record
     idle = all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
     idle = idle and {record[THREAD] for record in pending.values()} == threads
@@ -167,28 +162,12 @@ def unmoving_state(path: Path, main_is_over: bool = False) -> Unmoving:
 
 def _pause_ns(record: RawRecord) -> int:
     """Returns how long a host may wait there without any fault."""
-    if record[KIND] == "sleep":
-        return int(record[SLEEP_NS])
-    if record[KIND] == "take":
-        return int(record[TAKE_TIMEOUT] or 0)
-    if record[KIND] == "look":
-        return int(record[LOOK_TIMEOUT] or 0)
-    return int(record[STORE_VALUE] or 0) if record[KIND] == "store" else 0
+    return int(record[SLEEP_NS]) if record[KIND] == "sleep" else timeout_ns(record) or 0
 
 
 def died_as_planned(path: Path) -> bool:
     """Whether the scenario planted the rank's death at this op."""
     return any(record[KIND] == "injected" and record[INJECTED_WHAT] == "die" for record in read_journal(path))
-
-
-def _learns(record: RawRecord) -> bool:
-    if record[KIND] in ("flag", "thread"):
-        return (record[FLAG_HOW] if record[KIND] == "flag" else record[THREAD_HOW]) in ("wait", "query", "join")
-    if record[KIND] == "store":
-        return record[STORE_HOW] in ("open", "join", "get")
-    return record[KIND] in ("read", "ask", "take", "sleep", "look") or (
-        record[KIND] in ("collective", "transfer") and record[STREAM] is None
-    )
 
 
 def tuples(value: Any) -> Any:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.contract.kinds import SILENT
 from dpsim.contract.ops import ADDRESS, COMMUNICATOR, KIND, LEARNED_OUTCOME, SEQ, STREAM, RawRecord
-from dpsim.contract.world import SILENT, Run
+from dpsim.contract.world import Run
 
 
 def ops_until_notice(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[int, int]:

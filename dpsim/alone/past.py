@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from dpsim.backend.journal.call_site import raised_at
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.misuse import said
+from dpsim.contract.kinds import ENDS, RANK_ENDS
 from dpsim.contract.ops import INJECTED_WHAT, KIND, MAIN, THREAD, RawRecord
 
 
@@ -62,7 +63,7 @@ def comparable(records: Iterable[RawRecord]) -> Iterable[RawRecord]:
         kind = raw[KIND]
         if kind == "alloc":
             yield (*raw[:-1], None)
-        elif kind not in ("finished", "raised") and not is_kill(raw):
+        elif kind not in RANK_ENDS and not is_kill(raw):
             yield raw
 
 
@@ -74,8 +75,7 @@ def alike(among: RawRecord, alone: RawRecord) -> bool:
 
 
 def _by_class(raw: RawRecord) -> RawRecord:
-    kind = raw[KIND]
-    return (*raw[:-2], raw[-1].partition(":")[0] * (kind == "ended")) if kind in ("raised", "ended") else raw
+    return (*raw[:-2], raw[-1].partition(":")[0] * (raw[KIND] == "ended")) if raw[KIND] in ENDS else raw
 
 
 def is_kill(raw: RawRecord) -> bool:

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from dpsim.contract.events import ASKS, CHANGES, CLOSES, GOES_ON, LISTENS, REACHES, SETS, STARTS, ScheduleEvent
 from dpsim.contract.gates import Address, Turn
+from dpsim.contract.kinds import RANK_ENDS, SHARED
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
@@ -31,7 +32,7 @@ from dpsim.contract.world import Run
 Port: TypeAlias = tuple[int, int]
 
 _SERVED = frozenset({SETS, ASKS, CHANGES, CLOSES})
-_NO_TURN = frozenset({"finished", "raised", "injected", "free", "kept"})
+_NO_TURN = (SHARED | RANK_ENDS | {"kept"}) - {"learned"}
 
 
 def _order(run: Run) -> list[ScheduleEvent]:

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 from dpsim.campaign.gate_turns import turns_at_stores, turns_of_threads
 from dpsim.campaign.subject import Subject, kept
 from dpsim.contract.gates import EARLY, AnyGate, Gate
+from dpsim.contract.kinds import POLLS
 from dpsim.contract.ops import (
     ADDRESS,
     ASK_HOW,
@@ -51,6 +52,9 @@ from dpsim.runner import Result, run_scenario
 from dpsim.scenario import Scenario
 from dpsim.trace import Difference, Trace, compare
 
+_CHOSEN = POLLS - {"flag"} | {"receive_any"}
+"""Kinds of calls whose outcome a gate fixes. Turns fix that of a flag."""
+
 
 def gates_of(run: Run) -> tuple[AnyGate, ...]:
     """Returns the gates that repeat the order of a run.
@@ -59,7 +63,7 @@ def gates_of(run: Run) -> tuple[AnyGate, ...]:
     """
     gates: list[AnyGate] = []
     for rank, journal in enumerate(run.journals):
-        calls = {raw[ADDRESS]: raw for raw in journal if raw[KIND] in ("take", "look", "ask", "store", "receive_any")}
+        calls = {raw[ADDRESS]: raw for raw in journal if raw[KIND] in _CHOSEN}
         for raw in journal:
             if raw[KIND] == "learned":
                 gates += _outcome(run, rank, calls.get(raw[ADDRESS]), raw)

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.contract.kinds import HOW, POLLS
 from dpsim.contract.ops import (
-    ASK_HOW,
-    FLAG_HOW,
     KIND,
     LEARNED_OUTCOME,
     LOOK_TIMEOUT,
@@ -90,6 +89,6 @@ def _looks(raw: RawRecord) -> bool:
         return bool(raw[STORE_HOW] == "get" and raw[STORE_VALUE] == 0)
     if kind == "take":
         return bool(raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] == 0)
-    if kind in ("ask", "flag"):
-        return bool(raw[ASK_HOW if kind == "ask" else FLAG_HOW] == "query")
-    return bool(kind == "look" and raw[LOOK_TIMEOUT] is None)
+    if kind == "look":
+        return raw[LOOK_TIMEOUT] is None
+    return kind in POLLS and bool(raw[HOW[kind]] == "query")

@@ -9,11 +9,11 @@ rank 3  has ended
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.blame.debtors import only_itself, wait_of
 from dpsim.checks.run_index import RunIndex
+from dpsim.contract.kinds import HOW, RANK_ENDS
 from dpsim.contract.ops import (
     ASK_HOW,
     KIND,
@@ -37,8 +37,7 @@ NO_STEP = 1_000_000
 
 def state_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> list[str]:
     """Returns where the ranks of an unfinished run are, with one line for ranks in the same state."""
-    ended: dict[Any, End] = {"finished": "finished", "raised": "raised"}
-    ends = [ended.get(own[-1][KIND], "blocked") if own else "blocked" for own in journals]
+    ends: list[End] = [own[-1][KIND] if own and own[-1][KIND] in RANK_ENDS else "blocked" for own in journals]
     size, services = world.size, world.services
     run = Run("sim", [[*own] for own in journals], ends, [0] * len(ends), 0, services=services)
     alike: dict[tuple[str, str], list[int]] = {}
@@ -76,8 +75,7 @@ def _step_and_words(state: ActorState) -> tuple[str, str]:
         return step, f"is {place}, and may continue"
     if raw is not None and state.what and state.what == look_of(raw):
         # chain() counts this call as a wait, because it is the last record; but it returns at once
-        how = {"take": TAKE_HOW, "store": STORE_HOW, "ask": ASK_HOW}[raw[KIND]]
-        return step, f"is at {raw[how]} {raw[SITE]}[{raw[ORDINAL]}]"
+        return step, f"is at {raw[HOW[raw[KIND]]]} {raw[SITE]}[{raw[ORDINAL]}]"
     waits = f", for {ranks_text(state.waits_for)}" if state.waits_for else ""
     return step, f"{text_of(state)}{waits}"
 

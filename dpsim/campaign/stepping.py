@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from dpsim.backend.journal.call_site import is_own_code
 from dpsim.backend.journal.own_raise import DebuggerQuit
 from dpsim.campaign.rank_state import NO_STEP, look_of, state_lines
+from dpsim.contract.kinds import NO_ACTS
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord
 from dpsim.contract.schedule import Candidate, RunStopped
 from dpsim.contract.words import BadInput, counted, short, with_services
@@ -110,7 +111,7 @@ class Stepping:
     def noted(self, rank: int, raw: RawRecord) -> BaseException | None:
         """Stops here, or opens the debugger, if this is the place."""
         machine = self._machine
-        if self._over or machine is None or raw[KIND] in ("learned", "injected", "finished"):
+        if self._over or machine is None or raw[KIND] in NO_ACTS:
             return None
         if self.until is not None and self.until <= raw[STEP] < NO_STEP:
             return machine.halt(StoppedAt(self.until, self.lines()))

@@ -9,8 +9,8 @@ import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from dpsim.backend.journal.injection import IN_TIME
 from dpsim.campaign.subject import Subject
+from dpsim.contract.kinds import IN_TIME, WORK
 from dpsim.contract.ops import KIND, MAIN, ORDINAL, SITE, TAKE_TIMEOUT, THREAD
 from dpsim.contract.world import World
 from dpsim.scenario import Scenario, ScenarioError
@@ -18,7 +18,7 @@ from dpsim.scenario.duration import parse_duration
 from dpsim.scenario.swarm import MOST_FAULTS, Drawn, Place, Swarm, swarm_scenarios
 from dpsim.sim.backend import SimBackend, SimRun
 
-HOST_OPS = frozenset({"collective", "transfer", "launch", "read", "post", "take", "sleep", "store"})
+HOST_OPS = WORK | {"post", "take", "sleep", "store"}
 """The kinds of op at which a rank can die."""
 
 

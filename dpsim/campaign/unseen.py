@@ -19,17 +19,14 @@ from math import inf
 from typing import NamedTuple
 
 from dpsim.campaign.learned import Lists, Places, actor_name, learned
+from dpsim.contract.kinds import timeout_ns
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
-    LOOK_TIMEOUT,
     MAIN,
     RAISED_MESSAGE,
     SLEEP_NS,
-    STORE_HOW,
-    STORE_VALUE,
-    TAKE_TIMEOUT,
     THREAD,
     WHERE,
     RawRecord,
@@ -195,8 +192,8 @@ class _Look(NamedTuple):
             raw = journal[index] if index is not None else None
             if raw is not None and raw[KIND] == "learned" and raw[LEARNED_OUTCOME] in (None, False):
                 call = self._call(rank, raw)
-                if call is not None and (timeout_ns := _timeout(call)):
-                    yield at, timeout_ns
+                if call is not None and (ns := timeout_ns(call)):
+                    yield at, ns
 
     def _call(self, rank: int, raw: RawRecord) -> RawRecord | None:
         """Returns the call of an outcome."""
@@ -218,11 +215,3 @@ class _Look(NamedTuple):
             return f"{word}: {short(raw[RAISED_MESSAGE])}", raw[WHERE]
         call = self._call(rank, raw) if raw[KIND] == "learned" else raw
         return word, "" if call is None else call[WHERE]
-
-
-def _timeout(call: RawRecord) -> int:
-    """Returns the time-out of a call in ns; 0 if it waits without one."""
-    if call[KIND] == "store":
-        return call[STORE_VALUE] or 0 if call[STORE_HOW] in ("get", "join") else 0
-    at = {"take": TAKE_TIMEOUT, "look": LOOK_TIMEOUT}.get(call[KIND])
-    return 0 if at is None else call[at] or 0

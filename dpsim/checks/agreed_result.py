@@ -26,6 +26,7 @@ from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, Signature, first_difference, split
+from dpsim.contract.kinds import MEETS, SHARED
 from dpsim.contract.ops import (
     ADDRESS,
     COMMUNICATOR,
@@ -42,7 +43,7 @@ from dpsim.contract.ops import (
 )
 from dpsim.contract.words import ranks_text
 
-UNSEEN = frozenset({"learned", "injected", "take", "ask", "free"})
+UNSEEN = SHARED | {"take", "ask"}
 """Kinds of record that are no part of a rank's state, because their number depends on the schedule."""
 
 Call: TypeAlias = tuple[str, int]
@@ -184,7 +185,7 @@ def _state(run_index: RunIndex, until: Entry) -> frozenset[Hashable]:
 
 def _what(raw: RawRecord) -> Hashable:
     more = raw[DECISION_VALUE] if raw[KIND] == "decision" else None
-    return raw[KIND], raw[SITE], raw[COUNT] if raw[KIND] in ("collective", "transfer") else more
+    return raw[KIND], raw[SITE], raw[COUNT] if raw[KIND] in MEETS else more
 
 
 def _decided_before(

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, LOOK_TIMEOUT, TAKE_TIMEOUT, RawRecord
+from dpsim.contract.kinds import timeout_ns
+from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, RawRecord
 from dpsim.contract.world import Run
 
 
@@ -38,5 +39,4 @@ def _learns(journal: Sequence[RawRecord]) -> bool:
 
 def _may_end_by_loss(raw: RawRecord) -> bool:
     """Returns whether an op may return without a result if a process is lost."""
-    limits = {"take": TAKE_TIMEOUT, "look": LOOK_TIMEOUT}
-    return raw[KIND] == "store" or (raw[KIND] in limits and raw[limits[raw[KIND]]] is not None)
+    return raw[KIND] == "store" or timeout_ns(raw) is not None

@@ -31,6 +31,7 @@ from typing import Any
 
 from dpsim.checks.graph_lint import agreed
 from dpsim.checks.memory.own_order import all_in_order
+from dpsim.contract.kinds import LAUNCHED, LEARNS, MEETS
 from dpsim.contract.ops import (
     ADDRESS,
     CALL,
@@ -63,7 +64,7 @@ CALLED = itemgetter(STEP, SITE, *range(CALL.start, CALL.stop))
 
 SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), itemgetter(STEP, DECISION_VALUE)
 
-AWAITED = frozenset({"read", "ask", "take", "sleep", "look"})
+AWAITED = LEARNS - {"receive_any"}
 """Kinds of op whose result a host awaits. It also awaits collectives and transfers that are on no stream."""
 
 LOOKS = frozenset({"wait", "query"})
@@ -72,7 +73,7 @@ LOOKS = frozenset({"wait", "query"})
 SEEN = {"capture": "captured", "fresh": "fresh", "group": "made", "receive_any": "any_source"}
 """Kinds of op whose presence prevents a certificate, and the field of `_Facts` that notes it."""
 
-UNHEARD = frozenset({"launch", "mark", "wait", "flag_wait"})
+UNHEARD = LAUNCHED - MEETS
 """Kinds of op that only the rank's device executes. They are half of all records, so the pass skips them first."""
 
 

@@ -31,6 +31,7 @@ from dpsim.checks.blame.reached import reached
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import GONE, Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
+from dpsim.contract.kinds import NO_ACTS
 from dpsim.contract.ops import KIND, TAKE_MAILBOX, Collective, ReceiveAny, Transfer, as_record
 from dpsim.contract.rules.replay_frame import replay_at
 from dpsim.contract.words import ranks_text
@@ -225,7 +226,7 @@ def _did(run_index: RunIndex, rank: int) -> str:
         return ""
     journal = run_index.run.journals[rank]
     for at in range(len(journal) - 1, -1, -1):
-        if journal[at][KIND] not in ("injected", "learned", "finished"):
+        if journal[at][KIND] not in NO_ACTS:
             of = replay_at(journal, at)
             record = as_record(journal[at if of is None else of])
             where = f", {record.where}" if record.where else ""

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import COMMUNICATOR, KIND, STREAM, TRANSFER_GROUP, TRANSFER_PEER, RawRecord
 from dpsim.contract.words import counted, ranks_text
 
@@ -31,7 +32,7 @@ def absent(run_index: RunIndex, entry: Entry) -> tuple[int, ...]:
     first use.
     """
     raw = entry.raw
-    if not run_index.world.lazy or raw[KIND] not in ("collective", "transfer") or raw[STREAM] is None:
+    if not run_index.world.lazy or raw[KIND] not in MEETS or raw[STREAM] is None:
         return ()
     name, members = raw[COMMUNICATOR], _members(run_index, raw, entry.rank)
     return tuple(rank for rank in members if not _has_used(run_index, rank, name, members))
@@ -49,7 +50,7 @@ def _members(run_index: RunIndex, raw: RawRecord, rank: int) -> tuple[int, ...]:
 def _has_used(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> bool:
     """Returns whether a rank has used the communicator on its device."""
     return any(
-        raw[KIND] in ("collective", "transfer")
+        raw[KIND] in MEETS
         and raw[STREAM] is not None
         and raw[COMMUNICATOR] == name
         and _members(run_index, raw, rank) == members

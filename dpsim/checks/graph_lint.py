@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, first_difference
+from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import (
     CAPTURE_WHAT,
     COMMUNICATOR,
@@ -59,8 +60,6 @@ class CapturedCall(NamedTuple):
 
 EAGER = CapturedCall(-1, -1)
 
-GOES_OUT = frozenset({"collective", "transfer"})
-
 
 def check(run_index: RunIndex) -> list[Finding]:
     """Returns at most one finding for host effects, and one for each communicator and each direction
@@ -94,11 +93,11 @@ def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[CapturedCall]]
     left, replayed = 0, dict[Line, list[CapturedCall]]()
     for raw in journal:
         kind = raw[KIND]
-        if kind in GOES_OUT and raw[STREAM] is not None:
+        if kind in MEETS and raw[STREAM] is not None:
             line = _line(rank, kind, raw)
             row = replayed.get(line) if left else None
             found.setdefault(line, []).append(row.pop() if row else EAGER)
-        elif kind == "kept" and raw[KEPT_CALL] in GOES_OUT:
+        elif kind == "kept" and raw[KEPT_CALL] in MEETS:
             line = _kept_line(rank, raw)
             row = kept.setdefault(line, [])
             row.append(CapturedCall(captures[line], len(row)))
@@ -242,7 +241,7 @@ def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[
     """Returns the graphs that a rank captured with calls of a line, in order, and the number of these calls in each."""
     found, own = [], 0
     for raw in journal:
-        if raw[KIND] == "kept" and raw[KEPT_CALL] in GOES_OUT:
+        if raw[KIND] == "kept" and raw[KEPT_CALL] in MEETS:
             own += _kept_line(rank, raw) == name
         elif raw[KIND] == "capture":
             if own and raw[CAPTURE_WHAT] == "end":

@@ -20,13 +20,9 @@ from typing import Any
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, TransferLine
 from dpsim.checks.transfers import new_value_before, odd_side, summary
-from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, ORDINAL, SITE, STREAM, THREAD_HOW, RawRecord
+from dpsim.contract.kinds import MEETS, learns
+from dpsim.contract.ops import ADDRESS, COMMUNICATOR, KIND, ORDINAL, SITE, STREAM, RawRecord
 from dpsim.contract.words import counted
-
-LEARNS = frozenset({"read", "ask", "take", "sleep", "receive_any", "look"})
-"""Kinds of op that a host awaits. It also awaits collectives and transfers that are on no stream."""
-
-GOES_OUT = frozenset({"collective", "transfer"})
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -54,9 +50,9 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
         if kind == "learned":
             if started.pop(raw[ADDRESS], None) is None:
                 started.pop(_of_another_thread(started, raw), None)
-        elif kind in GOES_OUT and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
+        elif kind in MEETS and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
             continue  # a rank need not await an op that its own abort broke off
-        elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
+        elif learns(raw):
             started[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in started.values())
 
@@ -65,14 +61,6 @@ def _of_another_thread(started: Mapping[Any, int], learned: RawRecord) -> object
     """Returns the address of an op that another thread began and this one awaited, or None."""
     at = learned[SITE : ORDINAL + 1]
     return next((one for one in started if one[1:] == at), None)
-
-
-def _about_threads(raw: RawRecord) -> bool:
-    """Returns whether an op waits for a flag or a thread, or reads a flag."""
-    kind = raw[KIND]
-    return bool(
-        (kind == "flag" and raw[FLAG_HOW] in ("wait", "query")) or (kind == "thread" and raw[THREAD_HOW] == "join")
-    )
 
 
 def _never_awaited(run_index: RunIndex, entries: list[Entry]) -> Finding:

@@ -23,6 +23,7 @@ from dataclasses import replace
 from dpsim.checks import first_use
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import LEARNS, WORK
 from dpsim.contract.occupied import Occupied
 from dpsim.contract.ops import KIND, RawRecord, as_record
 from dpsim.contract.rules.replay_frame import within
@@ -30,7 +31,7 @@ from dpsim.contract.words import counted
 
 FEW = 8
 
-PLAIN = frozenset({"alloc", "launch", "collective", "transfer", "replay"})
+PLAIN = WORK - LEARNS | {"alloc", "replay"}
 """Kinds of record of the calls that may block a host in this way."""
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import NO_ACTS, POLLS
 from dpsim.contract.ops import KIND, SITE, WHERE, as_record
 from dpsim.contract.words import ranks_text
 
@@ -30,11 +31,9 @@ KINDS = {
 }
 """The class of the finding by the op that a rank repeats. If it repeats several, the first in this table decides."""
 
-ASKS = ("take", "ask", "look", "flag", "store")
 WAITS = "no other event can answer these calls"
 GOES_ON = "none of these calls can end the loop"
 SAME = "all programs and mailboxes are in the same state again"
-NO_CALL = ("learned", "injected")
 TAIL = 64
 
 
@@ -66,7 +65,7 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def _why(kind: str) -> str:
-    return SAME if kind == "post" else WAITS if kind in ASKS else GOES_ON
+    return SAME if kind == "post" else WAITS if kind in POLLS else GOES_ON
 
 
 def explains(run_index: RunIndex, finding: Finding) -> bool:
@@ -95,7 +94,7 @@ def repeated(run_index: RunIndex, rank: int) -> list[Entry]:
     places: dict[tuple[str, str, str], Entry] = {}
     for at in range(start, len(journal)):
         raw = journal[at]
-        if raw[KIND] not in NO_CALL:
+        if raw[KIND] not in NO_ACTS:
             places[raw[KIND], raw[SITE], raw[WHERE]] = Entry(rank, at, raw)
     return sorted(places.values(), key=lambda entry: entry.at)
 
@@ -110,7 +109,7 @@ def _others(run_index: RunIndex) -> list[str]:
     run, lines = run_index.run, []
     for rank, journal in enumerate(run.journals):
         if run.ends[rank] == "blocked" and rank not in run.endless:
-            last = next((raw for raw in reversed(journal) if raw[KIND] not in NO_CALL), None)
+            last = next((raw for raw in reversed(journal) if raw[KIND] not in NO_ACTS), None)
             where = "has not begun"
             if last is not None:
                 record = as_record(last)

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks.run_index import RunIndex
+from dpsim.contract.kinds import ADDED, FOR_ACTORS
 from dpsim.contract.ops import (
     ADDRESS,
     COMMUNICATOR,
@@ -36,6 +37,8 @@ from dpsim.contract.ops import (
     RawRecord,
 )
 from dpsim.contract.words import ranks_text
+
+_HEARD = ADDED | FOR_ACTORS | {"probe"}
 
 Place: TypeAlias = tuple[str, int]
 """A receive: its site, and the number of receives of the step that the rank made there before."""
@@ -122,7 +125,7 @@ def _by_step(rank: int, journal: list[RawRecord]) -> dict[int, dict[Place, _Rece
         elif _may_receive(raw):
             open_ops[raw[ADDRESS]] = raw
             last = raw if kind == "collective" else last
-        if kind not in ("learned", "injected", "take", "store", "probe") and fresh:
+        if kind not in _HEARD and fresh:
             found.setdefault(raw[STEP], []).extend(fresh)
             fresh = []
     return {step: _placed(some) for step, some in found.items()}

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.checks.run_index import RunIndex
+from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, POST_TO, STEP
 from dpsim.contract.words import ranks_text
-
-CALLS = ("collective", "transfer")
 
 
 def one_step_more(run_index: RunIndex, ranks: Sequence[int], step: int) -> str:
@@ -30,7 +29,7 @@ def one_step_more(run_index: RunIndex, ranks: Sequence[int], step: int) -> str:
 def _ended_after_steps(run_index: RunIndex, rank: int, step: int) -> bool:
     """Returns whether a rank ended normally, after calls in earlier steps and without an unread message."""
     journal = run_index.run.journals[rank]
-    worked = any(raw[KIND] in CALLS and raw[STEP] < step for raw in journal)
+    worked = any(raw[KIND] in MEETS and raw[STEP] < step for raw in journal)
     ended = run_index.end(rank) == "finished" and not run_index.asleep(rank)
     return worked and ended and not _has_unread(run_index, rank)
 

@@ -27,10 +27,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsim.checks.finding import Finding
-from dpsim.checks.happens_before.hosts import WRITES
 from dpsim.checks.memory.cells import Access
 from dpsim.checks.memory.shadow import Memory, Pair
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import WRITES
 from dpsim.contract.ops import BUFFER, GRAPH, KIND, ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord, as_record
 from dpsim.contract.rules.replay_frame import replay_at, within
 

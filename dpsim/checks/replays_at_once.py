@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
+from dpsim.contract.kinds import FOR_DEVICE, MEETS
 from dpsim.contract.ops import (
     ADDRESS,
     CAPTURE_WHAT,
@@ -38,9 +39,6 @@ from dpsim.contract.rules.replay_frame import UNCOUNTED
 
 Clock: TypeAlias = dict[str, int]
 """For each stream, the number of its ops that happened before a point."""
-
-AWAITED = frozenset({"read", "ask"})
-"""Kinds of record whose result shows the host that device work has ended."""
 
 
 class OneReplay(NamedTuple):
@@ -102,7 +100,7 @@ class _Order:
     def _note(self, raw: RawRecord) -> None:
         kind = raw[KIND]
         if kind == "kept":
-            if raw[KEPT_CALL] in ("collective", "transfer"):
+            if raw[KEPT_CALL] in MEETS:
                 self._kept.add(raw[KEPT_FIELDS][COMMUNICATOR - (WHERE + 1)])
         elif kind == "capture":
             if raw[CAPTURE_WHAT] == "end":
@@ -112,7 +110,7 @@ class _Order:
             self._events[raw[EVENT]] = dict(self._stream(raw))
         elif kind == "wait":
             _join(self._stream(raw), self._events.get(raw[EVENT], {}))
-        elif kind in AWAITED:
+        elif kind in FOR_DEVICE:
             asked = self._stream(raw) if kind == "read" else self._events.get(raw[EVENT], {})
             self._asked[raw[ADDRESS]] = dict(asked)
         elif kind == "learned":

@@ -19,6 +19,7 @@ from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.thread_positions import NO_OP, thread_positions
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
+from dpsim.contract.kinds import OF_THREADS
 from dpsim.contract.ops import (
     ABORT_COMMUNICATOR,
     CALL,
@@ -202,7 +203,7 @@ class RunIndex:
     def threaded(self) -> frozenset[int]:
         """Returns the ranks that started host threads or used flags."""
         journals = enumerate(self.run.journals)
-        return frozenset(rank for rank, journal in journals if any(raw[KIND] in ("thread", "flag") for raw in journal))
+        return frozenset(rank for rank, journal in journals if any(raw[KIND] in OF_THREADS for raw in journal))
 
     def reached(self, rank: int) -> int:
         """Returns the last step in which a rank has a record; -1 if it has none."""

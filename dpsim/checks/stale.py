@@ -28,7 +28,7 @@ from dpsim.checks.memory.cells import Access, NoTag
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lifetimes
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.stale_replay import PLACES
+from dpsim.contract.kinds import READS, WRITES
 from dpsim.contract.ops import (
     BUFFER,
     KIND,
@@ -203,7 +203,7 @@ def used_after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:
         kind = raw[KIND]
         if kind == "free":
             freed.add(raw[BUFFER])
-        elif freed and kind in PLACES:
-            freed_refs = {ref[0] for place in PLACES[kind] for ref in raw[place] if ref[0] in freed}
+        elif freed and kind in READS:
+            freed_refs = {ref[0] for at_of in (READS, WRITES) if kind in at_of for ref in raw[at_of[kind]]} & freed
             found += [(at, buffer) for buffer in sorted(freed_refs)]
     return found

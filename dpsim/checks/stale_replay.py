@@ -20,23 +20,17 @@ from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import READS, WRITES
 from dpsim.contract.ops import (
     BUFFER,
-    COLLECTIVE_READS,
-    COLLECTIVE_WRITES,
     GRAPH,
     KEPT_CALL,
     KEPT_FIELDS,
     KIND,
-    LAUNCH_READS,
-    LAUNCH_WRITES,
     ORDINAL,
-    READ_READS,
     REPLAY_CALLS,
     SITE,
     STEP,
-    TRANSFER_READS,
-    TRANSFER_WRITES,
     WHERE,
     RawRecord,
     Refs,
@@ -44,14 +38,6 @@ from dpsim.contract.ops import (
 from dpsim.contract.rules.replay_frame import MADE, UNCOUNTED, within
 
 CLASS = "STALE:NOT_WRITTEN_FOR_REPLAY"
-
-PLACES = {
-    "launch": (LAUNCH_READS, LAUNCH_WRITES),
-    "collective": (COLLECTIVE_READS, COLLECTIVE_WRITES),
-    "transfer": (TRANSFER_READS, TRANSFER_WRITES),
-    "read": (READ_READS,),
-}
-"""The indexes of the fields that list memory ranges, by kind of record: what the op reads, and what it writes."""
 
 Span: TypeAlias = tuple[int, int, int]
 """The first element, the end, and the journal index of the op that read these elements in a replay."""
@@ -124,18 +110,18 @@ def repeated(journal: list[RawRecord], marked: Container[int] | None = None) -> 
                 contents.replayed()
         if kind == "replay":
             graph, left = raw[GRAPH], raw[REPLAY_CALLS] + 1
-        elif kind == "kept" and marked is None and raw[KEPT_CALL] in PLACES:
-            reads = raw[KEPT_FIELDS][PLACES[raw[KEPT_CALL]][0] - WHERE - 1]
+        elif kind == "kept" and marked is None and raw[KEPT_CALL] in READS:
+            reads = raw[KEPT_FIELDS][READS[raw[KEPT_CALL]] - WHERE - 1]
             for _ in contents.read(raw[GRAPH], reads, at):
                 pass
             contents.replayed()
-        elif kind in PLACES:
-            reads, *writes = (raw[place] for place in PLACES[kind])
+        elif kind in READS:
+            reads = raw[READS[kind]]
             if graph:
                 concerned = reads if marked is None else tuple(ref for ref in reads if ref[0] in marked)
                 yield from contents.read(graph, concerned, at)
-            for written in writes:
-                contents.write(written)
+            if kind in WRITES:
+                contents.write(raw[WRITES[kind]])
 
 
 def marked(journal: list[RawRecord]) -> set[int]:
@@ -193,4 +179,4 @@ def _finding(run_index: RunIndex, cases: list[tuple[tuple[int, int], int, Repeat
 
 def _writes(raw: RawRecord, buffer: int) -> bool:
     """Returns whether an op writes a buffer."""
-    return raw[KIND] in PLACES and any(ref[0] == buffer for place in PLACES[raw[KIND]][1:] for ref in raw[place])
+    return raw[KIND] in WRITES and any(ref[0] == buffer for ref in raw[WRITES[raw[KIND]]])

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import AT_ONCE, FOR_DEVICE, MEETS, learns
 from dpsim.contract.ops import (
     ADDRESS,
     ANY_COMMUNICATOR,
@@ -139,10 +140,6 @@ def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, 
         yield seq, {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
 
 
-_AT_ONCE = frozenset({"learned", "injected", "post", "probe", "decision", "abort", "free"})
-"""Kinds of record of what never waits."""
-
-
 def _is_blocked_in(run_index: RunIndex, own: Entry) -> bool:
     """Returns whether a rank may be blocked in its call.
 
@@ -159,18 +156,18 @@ def _is_blocked_in(run_index: RunIndex, own: Entry) -> bool:
         later = [raw for raw in journal[own.at + 1 :] if raw[THREAD] == thread]
         if any(raw[KIND] == "learned" and raw[ADDRESS] == own.raw[ADDRESS] for raw in later):
             return False
-        did = [raw for raw in later if raw[KIND] not in _AT_ONCE]
+        did = [raw for raw in later if raw[KIND] not in AT_ONCE]
         return all(_continues(raw) for raw in did)
     if own.at < passed_on_streams(journal).get(own.raw[STREAM], 0):
         return False
-    return last.raw[KIND] not in ("take", "sleep") and not (last.raw[KIND] == "collective" and last.raw[STREAM] is None)
+    return last.raw[KIND] in FOR_DEVICE or not learns(last.raw)
 
 
 def _continues(raw: RawRecord) -> bool:
     """Returns whether an op does not block its host: a send, or a collective whose result the host has not
     awaited yet.
     """
-    return raw[KIND] in ("collective", "transfer") and raw[STREAM] is None and raw[OP] != "recv"
+    return raw[KIND] in MEETS and raw[STREAM] is None and raw[OP] != "recv"
 
 
 def passed_on_streams(journal: list[RawRecord]) -> dict[str, int]:

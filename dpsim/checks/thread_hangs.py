@@ -24,7 +24,8 @@ from dpsim.checks.alike_hangs import folded
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.thread_records import FlagHistory, awaited, is_idle, place, raised, sets, waits, who
+from dpsim.checks.thread_records import FlagHistory, is_idle, place, raised, sets, waits, who
+from dpsim.contract.kinds import FOR_DEVICE, learns
 from dpsim.contract.ops import (
     ADDRESS,
     ENDED_MESSAGE,
@@ -56,7 +57,7 @@ def holds(run_index: RunIndex, rank: int) -> bool:
 def blocked_elsewhere(run_index: RunIndex, rank: int) -> bool:
     """Returns whether a thread of a rank is blocked in an op that neither threads nor streams of the rank explain."""
     raws = [entry.raw for entry in stands(run_index, rank)]
-    return any(awaited(raw) and not (waits(raw) or is_idle(raw) or raw[KIND] in ("read", "ask")) for raw in raws)
+    return any(learns(raw) and not (waits(raw) or is_idle(raw) or raw[KIND] in FOR_DEVICE) for raw in raws)
 
 
 def stands(run_index: RunIndex, rank: int) -> list[Entry]:
@@ -89,7 +90,7 @@ class RankThreads:
 
     def _holds(self, entry: Entry) -> bool:
         """Returns whether a thread can be blocked in this op."""
-        return awaited(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
+        return learns(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
 
     def _blocked_op(self, last: Entry) -> Entry:
         """Returns the op in which a thread is blocked: the last one that it awaits without a result, or else its last
@@ -98,7 +99,7 @@ class RankThreads:
         learned = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
         for at in range(last.at, -1, -1):
             raw = self.journal[at]
-            if raw[THREAD] == last.raw[THREAD] and awaited(raw) and raw[ADDRESS] not in learned:
+            if raw[THREAD] == last.raw[THREAD] and learns(raw) and raw[ADDRESS] not in learned:
                 return Entry(self.rank, at, raw)
         return last
 

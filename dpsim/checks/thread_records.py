@@ -11,7 +11,6 @@ from dpsim.contract.ops import (
     FLAG,
     FLAG_HOW,
     KIND,
-    STREAM,
     TAKE_HOW,
     THREAD,
     THREAD_HOW,
@@ -24,14 +23,6 @@ def waits(raw: RawRecord) -> bool:
     """Returns whether a thread waits there for another thread: for its flag, or for its end."""
     kind = raw[KIND]
     return bool((kind == "flag" and raw[FLAG_HOW] == "wait") or (kind == "thread" and raw[THREAD_HOW] == "join"))
-
-
-def awaited(raw: RawRecord) -> bool:
-    """Returns whether a thread awaits this op, so that the op may block it."""
-    kind = raw[KIND]
-    if kind in ("collective", "transfer"):
-        return raw[STREAM] is None
-    return kind in ("read", "take", "ask", "sleep") or waits(raw)
 
 
 def is_idle(raw: RawRecord) -> bool:

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, split
+from dpsim.contract.kinds import ENDS, SILENT
 from dpsim.contract.ops import DECISION_LOCAL, KIND, STEP
 from dpsim.contract.words import counted, nearest, ranks_text, short
-from dpsim.contract.world import SILENT
 
 
 class Undecided(NamedTuple):
@@ -75,7 +75,7 @@ def _between(own: Mapping[int, Sequence[Entry]], step: int) -> bool:
     return bool(own) and min(own) < step < max(own)
 
 
-NO_PART = SILENT - {"decision"} | {"raised", "thread"}
+NO_PART = SILENT - {"decision"} | ENDS | {"thread"}
 
 
 def _takes_part(run_index: RunIndex, rank: int, step: int) -> bool:

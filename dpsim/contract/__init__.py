@@ -2,6 +2,7 @@
 
 interface.py       the calls that a program makes
 ops.py             the records of a journal, and the addresses of ops
+kinds.py           what each kind of record is, and the sets of kinds that readers ask
 dtypes.py          the element types, as numpy has them
 world.py           what a backend runs, and the run that it returns
 gates.py           fixes outcomes of calls, so that a run repeats the order of another run

@@ -25,9 +25,10 @@ tags show the mistake.
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, dataclass_transform, get_args
 
 DType: TypeAlias = Literal[
     "bool",
@@ -56,30 +57,8 @@ DType: TypeAlias = Literal[
 they can reduce.
 """
 
-DTYPES: dict[str, int] = {
-    "bool": 1,
-    "int8": 1,
-    "uint8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "int64": 8,
-    "uint64": 8,
-    "float16": 2,
-    "bfloat16": 2,
-    "float32": 4,
-    "float64": 8,
-    "complex32": 4,
-    "complex64": 8,
-    "complex128": 16,
-    "float8_e4m3fn": 1,
-    "float8_e4m3fnuz": 1,
-    "float8_e5m2": 1,
-    "float8_e5m2fnuz": 1,
-    "float8_e8m0fnu": 1,
-}
-"""Bytes per element."""
+DTYPES: dict[str, int] = {name: int((re.findall(r"\d+", name) or ["8"])[0]) // 8 for name in get_args(DType)}
+"""Bytes per element, from the bits in the name. A bool takes a byte."""
 
 ReduceOp: TypeAlias = Literal["sum", "max", "min", "prod", "avg", "band", "bor", "bxor"]
 """The names of reductions. `dpsim.contract.collectives.reductions` computes them and lists their element types."""

@@ -271,7 +271,7 @@ class Program(ABC, Generic[P]):
 
     def figures(self, prepared: P, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Returns the program's figures of a finished run, for the final table: name -> number, text, or mapping of
-        such.
+        such. `dpsim.as_record` names the fields of a record.
         """
         return {}
 

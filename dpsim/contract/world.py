@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from dpsim.contract.chain import Chain
 from dpsim.contract.gates import Address, AnyGate
+from dpsim.contract.kinds import SILENT
 from dpsim.contract.occupied import Occupied
 from dpsim.contract.ops import KIND, MAIN, TAKE_HOW, Domain, RawRecord
 from dpsim.contract.times import ActorTimes
@@ -249,10 +250,6 @@ class Run:
         """Whether the ranks issued nothing but sleeps and idle gets. If so, a passed check proves nothing."""
         raws = (raw for journal in self.journals for raw in journal if raw[KIND] not in SILENT)
         return all(raw[KIND] == "take" and raw[TAKE_HOW] == "idle" for raw in raws)
-
-
-SILENT = frozenset({"decision", "ended", "finished", "injected", "learned", "probe", "sleep"})
-"""Kinds of record that are no work which a rank issued, to its device or to others."""
 
 
 Progress: TypeAlias = Callable[[int], None]

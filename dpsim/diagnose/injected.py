@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from dpsim.checks.expected import Expected
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
+from dpsim.contract.kinds import MEETS, NAMED, SHARED
 from dpsim.contract.ops import (
     ADDRESS,
     CALL,
@@ -44,12 +45,8 @@ REPLAYED = MADE | {"replay"}
 CHANGES = frozenset({"skip", "repeat", "alter"})
 """Kinds of fault that change a call. They apply to collectives and transfers."""
 
-CHANGED = frozenset({"collective", "transfer", "replay"})
+CHANGED = MEETS | {"replay"}
 """Kinds of record at which a user may place such a fault. A replay contains such calls."""
-
-_HOST = frozenset({"launch", "read", "alloc", "flag", "flag_wait", "thread", "ask", "sleep", "post", "take", "store"})
-NAMED = CHANGED | _HOST | {"decision", "kept", "capture"}
-"""Kinds of record whose site is a name in the protocol's source."""
 
 NEVER_LATE = (
     ": calls on stores, ports and events, allocations and decisions are never late. Delay the start of the rank (leave "
@@ -160,9 +157,8 @@ def _why(world: World, run: Run, rank: int, at: At, kind: str, count: bool = Fal
     threads = sorted({raw[THREAD] for raw in journal})
     if threads and at.thread not in threads:
         return f"{who} has no host thread {at.thread!r}; it has {', '.join(threads)}"
-    others = ("learned", "free", "injected")
     here = (at.thread, at.site)
-    visits = [raw[ORDINAL] for raw in journal if (raw[THREAD], raw[SITE]) == here and raw[KIND] not in others]
+    visits = [raw[ORDINAL] for raw in journal if (raw[THREAD], raw[SITE]) == here and raw[KIND] not in SHARED]
     if visits and (at.ordinal is None or at.ordinal in visits):
         return _in_vain(
             who, journal, at, kind, count, lambda raw: (raw[THREAD], raw[SITE], raw[ORDINAL]) == (*here, at.ordinal)

@@ -19,22 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from dpsim.contract.kinds import HOW, TIMED, learns
 from dpsim.contract.ops import (
     ADDRESS,
-    ASK_HOW,
     CAPTURE_WHAT,
     ENDED_MESSAGE,
     EVENT,
-    FLAG_HOW,
     INJECTED_WHAT,
     KIND,
     LEARNED_OUTCOME,
     SITE,
     STEP,
-    STORE_HOW,
     STREAM,
     THREAD,
-    THREAD_HOW,
     Injected,
     RawRecord,
     as_record,
@@ -149,12 +146,8 @@ def _row(journal: list[RawRecord], at: int, races: bool = False) -> tuple[str, .
 def _is_blocked_in(journal: list[RawRecord], at: int) -> bool:
     """Returns whether an op blocks its host and did not return."""
     raw = journal[at]
-    awaited = raw[KIND] in ("read", "take", "receive_any")
-    awaited = awaited or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
-    awaited = awaited or (raw[KIND] == "flag" and raw[FLAG_HOW] == "wait")
-    awaited = awaited or (raw[KIND] == "thread" and raw[THREAD_HOW] == "join")
-    awaited = awaited or (raw[KIND] == "store" and raw[STORE_HOW] not in ("set", "close"))
-    if not awaited and not (raw[KIND] == "ask" and raw[ASK_HOW] == "synchronize"):
+    queries = raw[KIND] in HOW and raw[HOW[raw[KIND]]] == "query"
+    if not learns(raw) or raw[KIND] in TIMED or queries:
         return False
     later = (journal[index] for index in range(at + 1, len(journal)))
     return not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in later)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.contract.kinds import MEETS, TIMEOUT, timeout_ns
 from dpsim.contract.ops import (
     ADDRESS,
     COMMUNICATOR,
@@ -18,22 +19,17 @@ from dpsim.contract.ops import (
     LEARNED_OUTCOME,
     LOOK_NUMBER,
     LOOK_OF,
-    LOOK_TIMEOUT,
     OP,
     ORDINAL,
     SEQ,
     SITE,
     TAKE_MAILBOX,
-    TAKE_TIMEOUT,
     WHERE,
     RawRecord,
 )
 from dpsim.contract.words import counted
 from dpsim.contract.world import Run
 
-MEETINGS = ("collective", "transfer")
-MOST = {"take": TAKE_TIMEOUT, "look": LOOK_TIMEOUT}
-"""The index of the timeout in a raw record, by kind of record."""
 SHOWN = 10
 """The largest number of timeouts in the result. A rank that polls with a timeout has many."""
 
@@ -44,7 +40,7 @@ def passed_timeouts(run: Run) -> list[str]:
     for rank, journal in enumerate(run.journals):
         waiting: dict[tuple[object, ...], RawRecord] = {}
         for raw in journal:
-            if raw[KIND] in MOST and raw[MOST[raw[KIND]]] is not None:
+            if raw[KIND] in TIMEOUT and timeout_ns(raw) is not None:
                 waiting[raw[ADDRESS]] = raw
             elif raw[KIND] == "learned" and raw[ADDRESS] in waiting:
                 waited = waiting.pop(raw[ADDRESS])
@@ -56,7 +52,7 @@ def passed_timeouts(run: Run) -> list[str]:
 
 def _line(rank: int, waited: RawRecord, journal: Sequence[RawRecord]) -> str:
     taken = waited[KIND] == "take"
-    most, where = waited[MOST[waited[KIND]]], f"{waited[SITE]}[{waited[ORDINAL]}]"
+    most, where = waited[TIMEOUT[waited[KIND]]], f"{waited[SITE]}[{waited[ORDINAL]}]"
     place = f"{where}, {waited[WHERE]}" if waited[WHERE] else where
     what = repr(waited[TAKE_MAILBOX]) if taken else _call(waited, journal)
     return f"rank {rank} waited {most / 1e6:g} ms for {what}; the time-out passed ({place})"
@@ -65,6 +61,6 @@ def _line(rank: int, waited: RawRecord, journal: Sequence[RawRecord]) -> str:
 def _call(look: RawRecord, journal: Sequence[RawRecord]) -> str:
     """Returns the call that a rank waited for: its number on the communicator, or its site."""
     site, number = look[LOOK_OF], look[LOOK_NUMBER]
-    calls = (raw for raw in journal if raw[KIND] in MEETINGS and raw[SITE : ORDINAL + 1] == (site, number))
+    calls = (raw for raw in journal if raw[KIND] in MEETS and raw[SITE : ORDINAL + 1] == (site, number))
     call = next(calls, None)
     return f"{site}[{number}]" if call is None else f"{call[OP]} #{call[SEQ]} on {call[COMMUNICATOR]}"

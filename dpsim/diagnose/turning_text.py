@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.contract.events import CALLS, DELIVERS, DELIVERS_FROM_OUTSIDE, RENDEZVOUS, ScheduleEvent
+from dpsim.contract.kinds import NO_ACTS
 from dpsim.contract.ops import (
     KIND,
     MAIN,
@@ -84,8 +85,7 @@ def _record(run: Run, event: ScheduleEvent) -> RawRecord | None:
     """Returns the record of the call of an event, or None."""
     if event.rank is None or event.rank >= len(run.journals):
         return None
-    outcomes = ("learned", "injected")
-    own = (raw for raw in run.journals[event.rank] if raw[KIND] not in outcomes and raw[SITE] == event.site)
+    own = (raw for raw in run.journals[event.rank] if raw[KIND] not in NO_ACTS and raw[SITE] == event.site)
     return next((raw for raw in own if (raw[THREAD], raw[ORDINAL]) == (event.thread, event.ordinal)), None)
 
 

@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Any, get_args
 
 from dpsim.checks.judge import judge
+from dpsim.contract.kinds import RANK_ENDS
 from dpsim.contract.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, Learned, RawRecord, as_record
 from dpsim.contract.schedule import ByLabel
 from dpsim.contract.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
@@ -168,7 +169,7 @@ class Bench:
             self.require(end in get_args(End), f"rank {rank} ended as {end!r}, which is none of {get_args(End)}")
             for index, raw in enumerate(journal):
                 self.require(_is_record(raw), f"record {index} of rank {rank} is none of dpsim.contract.ops: {raw!r}")
-            ends = [raw[KIND] for raw in journal if raw[KIND] in ("finished", "raised")]
+            ends = [raw[KIND] for raw in journal if raw[KIND] in RANK_ENDS]
             idle = bool(journal) and journal[-1][KIND] == "take" and journal[-1][TAKE_HOW] == "idle"
             closed = ends == [end] and journal[-1][KIND] == end if ends else end != "finished" or idle
             self.require(closed, f"rank {rank} ended as {end}, but its journal records {ends or 'no end'}")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 
 from dpsim.campaign.gates import gates_of
+from dpsim.contract.kinds import ADDED, ENDS
 from dpsim.contract.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP, WHERE
 from dpsim.contract.world import At, Delay
 from dpsim.sim.backend import SimBackend
@@ -33,9 +34,6 @@ PARTS = (
     *("mail", "stores"),
 )
 """The parts of the conformance program in which each run does the same, except for sleep and threads."""
-
-NOT_CALLED = "learned", "finished", "ended"
-"""The kinds of records that no call of a program writes."""
 
 
 def case(check: Case) -> Case:
@@ -240,7 +238,7 @@ def lines(bench: Bench) -> None:
     """Every record names the line of the program that made the call. Both records of `wait_stream` name its line."""
     for part in (*PARTS, "queries", "any_source", "looks", "changes", "sleep", "threads"):
         run = bench.conforms(part, same=False)
-        for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
+        for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in ADDED | ENDS]:
             line, calls = line_of(raw), calls_of(raw)
             named = f"{raw[SITE]}[{raw[ORDINAL]}] ({raw[KIND]}) names {raw[WHERE]!r}: {line or 'no line'}"
             own = raw[WHERE].startswith("dpsim/testing/conformance/") and re.search(rf"\b({calls})\(", line)

@@ -9,36 +9,27 @@ from __future__ import annotations
 import linecache
 import sys
 
+from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import KEPT_CALL, KEPT_FIELDS, KIND, OP, WHERE, RawRecord
 
 CALLS = {
-    "abort": "abort",
-    "alloc": "alloc",
     "ask": "query|synchronize|capture",
-    "capture": "capture",
     "decision": "decide",
     "flag": "set|clear|wait|query",
     "flag_wait": "wait_flag",
-    "free": "free",
     "fresh": "alloc",
-    "launch": "launch",
     "mark": "record|wait_stream|replay|capture",
     "post": "send",
-    "probe": "probe",
-    "group": "group",
     "look": "query|within",
-    "read": "read",
     "receive_any": "recv_any",
-    "replay": "replay",
     "sleep": "sleep|turn",
     "store": "open_store|join_store|set|get|add|compare_set|delete|close",
     "take": "poll|get",
     "thread": "start|join",
     "used": "record_stream",
     "wait": "wait|wait_stream|replay",
-    "watch": "watch",
 }
-"""Maps a kind of record to the calls that write it. The record of a collective or transfer has the name of its call.
+"""Maps a kind of record to the calls that write it, unless they have its name. A collective or transfer names its call.
 The records of a replay have the lines of the capture.
 """
 
@@ -48,7 +39,7 @@ def calls_of(raw: RawRecord) -> str:
     kind, fields = raw[KIND], raw[WHERE + 1 :]
     if kind == "kept":
         kind, fields = raw[KEPT_CALL], raw[KEPT_FIELDS]
-    return CALLS[kind] if kind in CALLS else rf"{fields[OP - WHERE - 1]}|group|getattr\(group, call\.name\)"
+    return rf"{fields[OP - WHERE - 1]}|group|getattr\(group, call\.name\)" if kind in MEETS else CALLS.get(kind, kind)
 
 
 def line_of(raw: RawRecord) -> str:

@@ -12,6 +12,7 @@ import pytest
 from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Buffer, CaptureError, Rank, Stream
+from dpsim.contract.ops import KIND, STEP
 from dpsim.contract.world import At, Delay, Fault, Run, World
 from dpsim.diagnose.fitting import LABEL
 from dpsim.diagnose.injected import never_applied
@@ -96,7 +97,7 @@ def test_a_replay_is_one_of_the_last_ops() -> None:
     column = text.split("last 5 ops")[1].splitlines()[1:11]
     assert sum("replay 2 of graph decode on stream main (40 calls)  decode.go" in one for one in column) == 1
     assert not any("mlp" in one or "experts" in one for one in column)
-    end = next(at for at, raw in enumerate(done.journals[0]) if raw[0] == "read" and raw[1] == 1)
+    end = next(at for at, raw in enumerate(done.journals[0]) if raw[KIND] == "read" and raw[STEP] == 1)
     assert "in step 1: replay 1 of graph decode on stream main (40 calls)" in whereabouts([done.journals[0][:end]])
 
 

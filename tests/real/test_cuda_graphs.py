@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dpsim.contract.interface import CaptureError, Graph
+from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, Fault, World
 
 pytest.importorskip("torch")
@@ -305,7 +306,7 @@ def replayed(rank: RealRank, streams: tuple[str, ...]) -> list[Any]:
     """Returns the records of a rank that captures a graph and replays it on these streams."""
     main, group = rank.stream("main"), rank.device("dp")
     records: list[Any] = []
-    rank.journal._sink = lambda raw: records.append(raw if raw[0] != "alloc" else raw[:-1])
+    rank.journal._sink = lambda raw: records.append(raw if raw[KIND] != "alloc" else raw[:-1])
 
     async def program() -> None:
         x, y = main.alloc(4, "int32", "x"), main.alloc(4, "int32", "y")
@@ -325,7 +326,7 @@ def replayed(rank: RealRank, streams: tuple[str, ...]) -> list[Any]:
 def test_rows_made_beforehand_are_the_records_of_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = "main", "main", "side", "main"
     rows = replayed(null_rank(NullCalls()), streams)
-    assert sum(raw[0] == "launch" for raw in rows) == 2 * len(streams)
+    assert sum(raw[KIND] == "launch" for raw in rows) == 2 * len(streams)
     monkeypatch.setattr(CudaGraph, "_rows_for", lambda *_: None)
     assert replayed(null_rank(NullCalls()), streams) == rows
     monkeypatch.setattr(CudaGraph, "_rows_for", lambda *_: [])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpsim.contract.interface import Aborted, HostWork, Rank
-from dpsim.contract.ops import DECISION_VALUE
+from dpsim.contract.ops import DECISION_VALUE, KIND
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Kill, Run, World
 from dpsim.explore.strategies.dpor import Dpor
@@ -50,7 +50,7 @@ def seen(case: Case, rank: int = 0) -> set[Any]:
 
 
 def decided(run: Run, rank: int) -> Any:
-    values = [raw[DECISION_VALUE] for raw in run.journals[rank] if raw[0] == "decision"]
+    values = [raw[DECISION_VALUE] for raw in run.journals[rank] if raw[KIND] == "decision"]
     return values[-1] if values else run.ends[rank]
 
 

@@ -12,7 +12,7 @@ import pytest
 from dpsim.checks import stuck
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Aborted, Rank
-from dpsim.contract.ops import BROKEN_OFF, DECISION_VALUE
+from dpsim.contract.ops import BROKEN_OFF, DECISION_VALUE, KIND
 from dpsim.contract.world import Run, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
@@ -75,7 +75,7 @@ def test_later_calls_and_awaits_raise() -> None:
     done = run(TWO, alone)
     assert done.ends == ["finished"] * 2
     assert learned(done, 0) == [BROKEN_OFF]
-    [told] = [raw for raw in done.journals[0] if raw[0] == "decision"]
+    [told] = [raw for raw in done.journals[0] if raw[KIND] == "decision"]
     assert told[DECISION_VALUE] == ("agree: rank 0 has aborted h", "again: rank 0 has aborted h")
     assert judge(TWO, done) == []
 
@@ -180,7 +180,7 @@ def test_a_blocked_call_returns_or_raises_at_an_abort() -> None:
     while strategy.begin():
         done = execute(case, strategy)
         strategy.end(whole=True)
-        [heard] = [raw[DECISION_VALUE] for raw in done.journals[0] if raw[0] == "decision"]
+        [heard] = [raw[DECISION_VALUE] for raw in done.journals[0] if raw[KIND] == "decision"]
         ends.add((done.ends[1], heard))
     assert ends == {("finished", "through"), ("finished", "aborted"), ("blocked", "through"), ("blocked", "aborted")}
 
@@ -287,7 +287,7 @@ def test_an_abort_does_not_cancel_work_that_has_ended() -> None:
     `on_a_device` the work is still in flight, so the abort breaks it off.
     """
     done = run(world_of(2, ["own"], ["d"]), nothing_under_way)
-    assert [raw[DECISION_VALUE] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
+    assert [raw[DECISION_VALUE] for raw in done.journals[0] if raw[KIND] == "decision"] == [(1, 1)]
 
 
 async def aborts_a_sum_late(rank: Rank) -> Any:
@@ -332,7 +332,7 @@ async def rank_1_destroys_alone(rank: Rank) -> None:
 
 def test_to_destroy_is_the_last_that_all_do_together() -> None:
     done = run(TWO, destroys, Scripted)
-    told = [raw[DECISION_VALUE] for raw in done.journals[1] if raw[0] == "decision"]
+    told = [raw[DECISION_VALUE] for raw in done.journals[1] if raw[KIND] == "decision"]
     assert told == ["again: the rank has destroyed h; make no call on it after that"]
     assert judge(TWO, done) == []
     classes = {finding.klass for finding in judge(TWO, run(TWO, rank_1_destroys_alone, Scripted))}

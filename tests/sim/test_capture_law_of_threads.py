@@ -14,7 +14,7 @@ import pytest
 from dpsim.backend.graphs import capture
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Aborted, CaptureError, Rank
-from dpsim.contract.ops import DECISION_VALUE, SITE, CaptureMode
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, CaptureMode
 from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from tests.programs import OWN, set_to
@@ -161,7 +161,9 @@ def codes(act: Act, other: bool, mode: str) -> set[Any]:
     assert done.ends == ["finished"] * 2, done.journals
     classes = {finding.klass for finding in judge(world, done)}
     assert classes == ({"GRAPH:HOST_EFFECT"} if act in (sends, sets_a_key) and not other else set()), classes
-    decisions = [raw for journal in done.journals for raw in journal if raw[0] == "decision" and raw[SITE] == "codes"]
+    decisions = [
+        raw for journal in done.journals for raw in journal if raw[KIND] == "decision" and raw[SITE] == "codes"
+    ]
     return {raw[DECISION_VALUE] for raw in decisions}
 
 
@@ -200,4 +202,4 @@ def test_a_graph_of_an_aborted_communicator_is_not_replayed() -> None:
     for aborts in (True, False):
         done = SimBackend().run_program(usual_world(), Replays(), aborts)
         assert done.finished
-        assert any(raw[0] == "decision" for raw in done.journals[0]) is not aborts
+        assert any(raw[KIND] == "decision" for raw in done.journals[0]) is not aborts

@@ -13,6 +13,7 @@ from dpsim.campaign.gates import gates_of
 from dpsim.checks.judge import judge
 from dpsim.contract.gates import Gate
 from dpsim.contract.interface import Rank
+from dpsim.contract.ops import THREAD
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, Message, Run, World
 from dpsim.sim.backend import SimBackend
@@ -75,9 +76,9 @@ def test_a_run_at_the_gates_of_another_run_has_its_journals(world: World, progra
 
 def by_thread(run: Run) -> Any:
     """Returns the records of each thread in its order. No message orders the records of two threads."""
-    threads = [sorted({raw[2] for raw in journal}) for journal in run.journals]
+    threads = [sorted({raw[THREAD] for raw in journal}) for journal in run.journals]
     return [
-        [[raw for raw in journal if raw[2] == name] for name in names]
+        [[raw for raw in journal if raw[THREAD] == name] for name in names]
         for names, journal in zip(threads, run.journals, strict=True)
     ]
 

@@ -11,6 +11,7 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.events import failing_word
 from dpsim.contract.interface import Buffer, Rank, Stream
+from dpsim.contract.ops import DECISION_VALUE, KIND
 from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import At, CommunicatorSpec, Fault, Kill, World
 from dpsim.explore.order import Step
@@ -232,8 +233,8 @@ def test_a_kernel_that_raises_never_ends() -> None:
 
     assert missed(case_of(world_of(1), script)) == NONE_MISSED
     for choose in (None, lambda label, options: 0):
-        learned = [raw for raw in run(world_of(1), script, choose=choose).journals[0] if raw[0] == "decision"]
-        assert True not in [raw[-2] for raw in learned]
+        learned = [raw for raw in run(world_of(1), script, choose=choose).journals[0] if raw[KIND] == "decision"]
+        assert True not in [raw[DECISION_VALUE] for raw in learned]
 
 
 # ---- schedules

@@ -12,6 +12,7 @@ import pytest
 
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME, THREAD
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, Fault, Run, World
 from dpsim.explore import search
@@ -78,13 +79,14 @@ def outcomes(
 def told(run: Run) -> tuple[Any, ...]:
     by_thread: dict[str, list[Any]] = {}
     for raw in run.journals[0]:
-        if raw[0] in ("learned", "ended", "finished"):
-            by_thread.setdefault(raw[2], []).append((raw[0], *raw[3:5], raw[6:]))
+        if raw[KIND] in ("learned", "ended", "finished"):
+            by_thread.setdefault(raw[THREAD], []).append((raw[KIND], *raw[3:5], raw[6:]))
     return tuple(sorted((name, tuple(map(str, records))) for name, records in by_thread.items()))
 
 
 def queried(run: Run) -> tuple[Any, ...]:
-    return tuple(sorted((*raw[2:4], raw[6]) for raw in run.journals[0] if raw[0] == "learned" and type(raw[6]) is bool))
+    learned = [raw for raw in run.journals[0] if raw[KIND] == "learned"]
+    return tuple(sorted((*raw[2:4], raw[LEARNED_OUTCOME]) for raw in learned if type(raw[LEARNED_OUTCOME]) is bool))
 
 
 # ---- what threads share beyond flags and Python data: names, deaths, exceptions

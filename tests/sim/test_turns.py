@@ -14,7 +14,7 @@ import pytest
 from dpsim.backend.journal.journal import Journal
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Buffer, Rank
-from dpsim.contract.ops import DECISION_VALUE
+from dpsim.contract.ops import DECISION_VALUE, KIND
 from dpsim.contract.program import Program
 from dpsim.contract.world import World
 from dpsim.explore import search
@@ -43,7 +43,7 @@ def seen(script: Script, world: World = ALONE) -> set[tuple[Any, ...]]:
 
     def once(asked: Any) -> list[Any]:
         run, _ = subject.run(asked)
-        found.add((run.ends[0], *[raw[DECISION_VALUE] for raw in run.journals[0] if raw[0] == "decision"]))
+        found.add((run.ends[0], *[raw[DECISION_VALUE] for raw in run.journals[0] if raw[KIND] == "decision"]))
         return []
 
     assert explore(once, search("dpor"), Budget(3000, stop_at_first=False)).verdict in ("proven", "violated")

@@ -12,6 +12,7 @@ import pytest
 from dpsim.campaign.against import AgainstBackend, against
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.contract.ops import KIND
 from dpsim.contract.program import Unmodified
 from dpsim.contract.world import Backend, World
 from dpsim.scenario import scenario_from
@@ -51,7 +52,7 @@ def explored() -> Explored:
 def test_a_run_has_decisions_and_ends(dpsim_backend: Callable[..., GlooBackend]) -> None:
     run = dpsim_backend("gloo", size=2).run_unmodified(Unmodified(FILE, "agrees"), World(2, (), pauses=1))
     assert run.ends == ["finished", "finished"]
-    kinds = [[raw[0] for raw in journal] for journal in run.journals]
+    kinds = [[raw[KIND] for raw in journal] for journal in run.journals]
     assert kinds == [["decision", "finished"]] * 2
     assert run.journals[0][0][5] == "really.py:14"
     assert len(run.times) == 2

@@ -41,6 +41,7 @@ from dpsim.backend.journal.journal import Journal
 from dpsim.backend.memory.buffers import INSTEAD
 from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import Buffer, CaptureError, Frozen, Kernel
+from dpsim.contract.kinds import FOR_DEVICE
 from dpsim.contract.ops import CaptureMode
 
 
@@ -109,7 +110,7 @@ class GraphCapture(CapturePool):
             return
         if journal.thread != self.thread and self.mode != "global":
             return
-        if call in ("ask", "read") and self.mode == "relaxed":  # other checks refuse captured events and buffers
+        if call in FOR_DEVICE and self.mode == "relaxed":  # other checks refuse captured events and buffers
             return
         what = LEARNS.get(call) or f"starts a {call}"
         self.refuse(900, f"{site}: the host {what}", INSTEAD)

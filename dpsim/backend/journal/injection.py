@@ -23,26 +23,6 @@ from dpsim.contract.world import At, Fault, Kill, Message, World
 Key: TypeAlias = tuple[str | None, str | int | None, int | None]
 """(thread, site, ordinal), or (None, communicator, seq). An ordinal of None means every visit of the site."""
 
-IN_TIME = frozenset(
-    {
-        "alloc",
-        "decision",
-        "probe",
-        "used",
-        "fresh",
-        "mark",
-        "wait",
-        "ask",
-        "thread",
-        "store",
-        "watch",
-        "abort",
-        "look",
-        "group",
-    }
-)
-"""Kinds of op that cannot be late: a delay there has no effect."""
-
 
 class RankDied(BaseException):
     """Raised at an op with the fault `die`. It is a BaseException, so that no protocol catches it."""

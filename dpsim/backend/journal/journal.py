@@ -37,10 +37,11 @@ from numpy import ndarray
 from dpsim.backend.journal.call_site import Site, place_of, raised_at
 from dpsim.backend.journal.fault_injector import FaultInjector
 from dpsim.backend.journal.graph_records import Lawful
-from dpsim.backend.journal.injection import IN_TIME, Injections
+from dpsim.backend.journal.injection import Injections
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.misuse import said
 from dpsim.contract.interface import Aborted, Received
+from dpsim.contract.kinds import IN_TIME
 from dpsim.contract.ops import BROKEN_OFF, MAIN, RawRecord, Refs
 from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import World
@@ -62,8 +63,7 @@ class RankJournal:
         self.threads: dict[str, Journal] = {}
         self.front: Journal | None = None
         """With several threads: the journal of the calling thread. The rank's objects refer to it."""
-        self.capture: Lawful | None = None
-        """The present capture of the rank, or None."""
+        self.capture: Lawful | None = None  # the present capture of the rank
         self.undefined: list[Undefined] = []
         """The NaNs, and zeros of another sign, that this rank contributed to reductions by max or min."""
         self.aborts = False

@@ -18,12 +18,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from dpsim.contract.kinds import HOW, POLLS, VALUE
 from dpsim.contract.ops import (
-    ASK_HOW,
-    DECISION_VALUE,
-    FLAG_HOW,
     KIND,
-    LEARNED_OUTCOME,
     SITE,
     STORE_HOW,
     STORE_VALUE,
@@ -36,6 +33,8 @@ from dpsim.contract.ops import (
 VALUES = 8
 """A line that has had at most this number of different outcomes still repeats itself."""
 
+
+_NO_PROGRESS = frozenset({"sleep", "mark", "probe"})
 
 FEW = 8
 """This number of last records contains the collective in which a rank waits, unless its other threads wrote more
@@ -98,7 +97,7 @@ class Repetition:
             if not self._repeats(raw):
                 return False
             self.repeats += 1
-            self.asks += raw[KIND] in ("take", "ask", "flag", "look", "store")
+            self.asks += raw[KIND] in POLLS
         self.read = len(records)
         return True
 
@@ -106,10 +105,6 @@ class Repetition:
         kind = raw[KIND]
         if kind == "take":
             return bool(raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] is not None)
-        if kind == "ask":
-            return bool(raw[ASK_HOW] == "query")
-        if kind == "flag":
-            return bool(raw[FLAG_HOW] == "query")
         if kind == "look":
             return True
         if kind == "store":  # a get with a time-out looks at a key; all else changes the store, or waits without end
@@ -119,11 +114,11 @@ class Repetition:
             self.agreements += 1
             self.agreed.add(raw[SITE])
             return True
-        if kind in ("learned", "decision"):
-            value = raw[LEARNED_OUTCOME if kind == "learned" else DECISION_VALUE]
+        if kind in VALUE:
+            value = raw[VALUE[kind]]
             if kind == "learned" and not (value is None or type(value) is bool or raw[SITE] in self.agreed):
                 return False
             seen = self.seen[kind, raw[SITE]]
             seen.add(repr(value))
             return len(seen) <= VALUES
-        return kind in ("sleep", "mark", "probe")
+        return kind in _NO_PROGRESS or (kind in POLLS and bool(raw[HOW[kind]] == "query"))

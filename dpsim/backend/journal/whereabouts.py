@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.contract.interface import NO_STEP
+from dpsim.contract.kinds import ENDS, NO_ACTS
 from dpsim.contract.ops import KIND, MAIN, THREAD, THREAD_HOW, THREAD_NAME, RawRecord, as_record
 from dpsim.contract.rules.replay_frame import replay_at
 from dpsim.contract.words import counted, ranks_text, short, with_services
 
-NO_OPS = ("learned", "injected", "finished")
 FEW = 8
 
 
@@ -53,9 +53,9 @@ def _places(journal: Sequence[RawRecord]) -> list[str]:
 
 
 def _place(journal: Sequence[RawRecord]) -> str:
-    if journal and journal[-1][KIND] in ("finished", "ended"):
+    if journal and journal[-1][KIND] in ENDS - {"raised"}:
         return "ended"
-    last = next((at for at in range(len(journal) - 1, -1, -1) if journal[at][KIND] not in NO_OPS), None)
+    last = next((at for at in range(len(journal) - 1, -1, -1) if journal[at][KIND] not in NO_ACTS), None)
     if last is None:
         return "before the first op"
     of = replay_at(journal, last)

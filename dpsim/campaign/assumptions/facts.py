@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks import replays_at_once
 from dpsim.checks.stale_replay import repeated
+from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import ABORT_COMMUNICATOR, COMMUNICATOR, GRAPH, KIND, SITE, STORE_HOW, STREAM
 from dpsim.contract.program import Program
 from dpsim.contract.words import counted, ranks_text
@@ -38,9 +39,6 @@ OLD_CONTENTS: Fact = ("old contents",)
 """The fact that a replay read what the replay before it had read."""
 AT_ONCE = "replays at once"
 """The kind of the fact that two replays used one communicator at once. The fact has the words of both."""
-
-MEETINGS = ("collective", "transfer")
-"""Kinds of record with a peer. The fact has the stream (None for hosts) and the communicator."""
 
 _ON_STREAM = slice(STREAM, STREAM + 1)
 
@@ -172,24 +170,23 @@ class Facts(NamedTuple):
     @property
     def meets(self) -> bool:
         """Whether ranks made collectives or transfers."""
-        return self.did(*MEETINGS)
+        return self.did(*MEETS)
 
     @property
     def meets_on_devices(self) -> bool:
         """Whether ranks made collectives or transfers on devices."""
-        return any(fact[0] in MEETINGS and fact[1] is not None for fact in self.runs)
+        return any(fact[0] in MEETS and fact[1] is not None for fact in self.runs)
 
     @property
     def mixed(self) -> bool:
         """Whether a device communicator had both collectives and transfers."""
-        on_devices = [fact for fact in self.runs if fact[0] in MEETINGS and fact[1] is not None]
-        collectives, transfers = ({fact[2] for fact in on_devices if fact[0] == kind} for kind in MEETINGS)
-        return bool(collectives & transfers)
+        on_devices = {(fact[0], fact[2]) for fact in self.runs if fact[0] in MEETS and fact[1] is not None}
+        return any(("transfer", name) in on_devices for kind, name in on_devices if kind == "collective")
 
     @property
     def streams(self) -> set[str]:
         """The names of all streams that had work."""
-        return {fact[1] for fact in self.runs if fact[0] in ("launch", *MEETINGS) and fact[1] is not None}
+        return {fact[1] for fact in self.runs if fact[0] in ("launch", *MEETS) and fact[1] is not None}
 
     @property
     def breaks_off(self) -> bool:
@@ -200,7 +197,7 @@ class Facts(NamedTuple):
     def aborts_on_devices(self) -> list[str]:
         """The sites at which ranks aborted a device communicator."""
         devices = {one.name for one in self.world.communicators if one.domain == "device"}
-        devices |= {fact[2] for fact in self.runs if fact[0] in MEETINGS and fact[1] is not None}
+        devices |= {fact[2] for fact in self.runs if fact[0] in MEETS and fact[1] is not None}
         return sorted({fact[1] for fact in self.runs if fact[0] == "abort" and fact[-1] in devices})
 
     @property

@@ -24,6 +24,7 @@ from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import find_stuck
 from dpsim.checks.thread_records import place
+from dpsim.contract.kinds import MEETS, NO_ACTS
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
@@ -39,7 +40,6 @@ from dpsim.contract.ops import (
 from dpsim.contract.words import short
 
 LEFT_OUT = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P:UNMATCHED_RECV", "HANG:P2P:UNMATCHED_SEND")
-OUTCOMES = ("learned", "injected", "finished")
 ASLEEP = ("HANG:COLLECTIVE", "HANG:MAILBOX", "HANG:UNDECIDED", "HANG:P2P")
 
 
@@ -95,7 +95,7 @@ def _last_message(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
             took = _take_of(run_index, call.rank, raw)
             if took is not None:
                 return took.raw[TAKE_MAILBOX], raw[LEARNED_OUTCOME]
-        if raw[KIND] in ("collective", "transfer", "post"):
+        if raw[KIND] in MEETS or raw[KIND] == "post":
             return None
     return None
 
@@ -147,7 +147,7 @@ def _returned(run_index: RunIndex, finding: Finding) -> str:
 def _made_behind(run_index: RunIndex, culprit: Culprit, step: int, site: str, _: str) -> bool:
     """Returns whether a peer makes this op only behind the call that the culprit left out: then the culprit went on."""
     for journal in run_index.run.journals:
-        ops = [(raw[STEP], raw[SITE]) for raw in journal if raw[KIND] not in OUTCOMES]
+        ops = [(raw[STEP], raw[SITE]) for raw in journal if raw[KIND] not in NO_ACTS]
         if (culprit.step, culprit.site) in ops and (step, site) in ops:
             return ops.index((step, site)) > ops.index((culprit.step, culprit.site))
     return False
@@ -158,7 +158,7 @@ def _last_op(run_index: RunIndex, rank: int) -> tuple[int, str, str] | None:
     journal = run_index.run.journals[rank]
     if not journal or journal[-1][KIND] != "finished":
         return None
-    last = next((raw for raw in reversed(journal) if raw[KIND] not in OUTCOMES and raw[WHERE]), None)
+    last = next((raw for raw in reversed(journal) if raw[KIND] not in NO_ACTS and raw[WHERE]), None)
     return None if last is None else (last[STEP], last[SITE], last[WHERE])
 
 

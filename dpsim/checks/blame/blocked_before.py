@@ -16,6 +16,7 @@ from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.blame.debtors import debtors, only_itself, wait_of
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import KIND, SITE, STEP, THREAD, RawRecord
 from dpsim.contract.words import ranks_text
 
@@ -88,7 +89,7 @@ def made(run_index: RunIndex, rank: int, step: int, site: str) -> bool:
 
 
 def _calls(raw: RawRecord, site: str) -> bool:
-    return raw[KIND] in ("collective", "transfer") and bool(raw[SITE] == site)
+    return raw[KIND] in MEETS and bool(raw[SITE] == site)
 
 
 def _alike(raw: RawRecord, own: RawRecord) -> bool:

@@ -33,7 +33,8 @@ from dpsim.checks.happens_before.points import NullSink
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.checks.thread_records import awaited, is_idle, waits
+from dpsim.checks.thread_records import is_idle, waits
+from dpsim.contract.kinds import MEETS, WORK, learns
 from dpsim.contract.ops import (
     CALL,
     COMMUNICATOR,
@@ -100,7 +101,7 @@ def _busy(run_index: RunIndex) -> frozenset[int]:
 
 
 def _has_device(journal: Sequence[RawRecord]) -> bool:
-    return any(raw[KIND] in ("collective", "transfer", "launch", "read") and raw[STREAM] is not None for raw in journal)
+    return any(raw[KIND] in WORK and raw[STREAM] is not None for raw in journal)
 
 
 class ActorStates:
@@ -140,7 +141,7 @@ class ActorStates:
         held = any(not is_idle(op.raw) for op in ops) or any(one.joined[actor].raw[STREAM] is None for one in stuck)
         if in_ops or held or limits.blocked_call(self.run_index, actor) is not None:
             return ActorState(actor, thread, "waits", *described)
-        plain = last is not None and last.raw[KIND] in limits.PLAIN and not awaited(last.raw)
+        plain = last is not None and last.raw[KIND] in limits.PLAIN and not learns(last.raw)
         device = actor in self.busy or plain
         if device and (last is None or not self.places.continues(last)):
             return ActorState(actor, thread, "waits", described[0] or "its device", *described[1:])
@@ -162,10 +163,7 @@ class ActorStates:
 
 def _op(last: Entry) -> Entry | None:
     """Returns the op in which a thread is blocked, given its last record. None if the thread is between two ops."""
-    raw = last.raw
-    if raw[KIND] == "store":
-        return last if raw[STORE_HOW] in ("open", "join", "get") else None
-    return last if awaited(raw) else None
+    return last if learns(last.raw) else None
 
 
 def _over(run_index: RunIndex, op: Entry) -> bool:
@@ -174,7 +172,7 @@ def _over(run_index: RunIndex, op: Entry) -> bool:
     It completed if every member or peer made a call with the same number and equal arguments.
     """
     raw = op.raw
-    if raw[KIND] not in ("collective", "transfer") or run_index.aborted:
+    if raw[KIND] not in MEETS or run_index.aborted:
         return False
     if raw[KIND] == "collective":
         sides = [*run_index.collectives[raw[COMMUNICATOR]].values()]

@@ -24,13 +24,14 @@ from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import WORK
 from dpsim.contract.ops import COMMUNICATOR, KIND, SITE, WHERE, Collective
 from dpsim.contract.words import counted, ranks_text
 
 LEAST = 6
 """The number of equal ops at the beginning from which on a difference between ranks is evidence."""
 
-COMPARED = frozenset({"collective", "transfer", "launch", "alloc", "read"})
+COMPARED = WORK | {"alloc"}
 
 Token: TypeAlias = tuple[str, str]
 """The kind and the site of an op."""

@@ -18,9 +18,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
+from dpsim.contract.kinds import SILENT
 from dpsim.contract.ops import KIND, SITE, STEP, THREAD, RawRecord
 from dpsim.contract.words import counted
-from dpsim.contract.world import SILENT, Run
+from dpsim.contract.world import Run
 
 
 class Stretch(NamedTuple):

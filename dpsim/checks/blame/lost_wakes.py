@@ -32,8 +32,10 @@ from dpsim.checks.finding import Finding, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.stuck import find_stuck
+from dpsim.contract.kinds import ADDED, FOR_ACTORS
 from dpsim.contract.ops import KIND, STEP, TAKE_MAILBOX
 
+_HEARD = ADDED | FOR_ACTORS
 WAITS = ("HANG:MAILBOX:NO_MESSAGE", "HANG:STORE:NO_VALUE")
 MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 
@@ -112,7 +114,7 @@ def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState, wait: Pen
     assert finding.culprit is not None
     journal, step = run_index.run.journals[own.actor], finding.culprit.step
     later = any(raw[STEP] > step for raw in journal)
-    acted = any(raw[STEP] == step and raw[KIND] not in ("learned", "injected", "take", "store") for raw in journal)
+    acted = any(raw[STEP] == step and raw[KIND] not in _HEARD for raw in journal)
     box = wait.entry.raw[TAKE_MAILBOX] if wait.entry.raw[KIND] == "take" else ""
     return later or acted or bool(ignored_message(run_index, own.actor, box))
 

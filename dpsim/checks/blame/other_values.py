@@ -16,11 +16,11 @@ from dataclasses import replace
 
 from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import RunIndex
+from dpsim.contract.kinds import RECEIVES
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, SITE, STEP
 from dpsim.contract.words import ranks_text
 
 OF_CALLS = ("HANG:COLLECTIVE", "HANG:P2P", "MISMATCH")
-RECEIVE = frozenset({"collective", "transfer", "take", "store"})
 PEERS = 2
 """The smallest number of peers that show the usual value."""
 
@@ -83,6 +83,6 @@ def _rows(run_index: RunIndex, rank: int) -> dict[int, Row]:
     learned = {raw[ADDRESS]: repr(raw[LEARNED_OUTCOME]) for raw in journal if raw[KIND] == "learned"}
     rows: dict[int, Row] = {}
     for raw in journal:
-        if raw[KIND] in RECEIVE:
+        if raw[KIND] in RECEIVES:
             rows.setdefault(raw[STEP], []).append(((raw[KIND], raw[SITE]), learned.get(raw[ADDRESS])))
     return rows

@@ -17,15 +17,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import ENDS, SHARED
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, SITE, STEP, THREAD, RawRecord
 
 LONGEST = 32
 """The largest number of ops that the module compares before a place."""
 
-NO_OP = frozenset({"learned", "injected", "probe", "free"})
+NO_OP = SHARED | {"probe"}
 """Kinds of record that are no op of a program: results of ops, planted faults and other notes."""
-
-ENDS = frozenset({"finished", "ended", "raised"})
 
 Token: TypeAlias = tuple[str, str, Any]
 """An op without its numbers: its kind, its site, and one word for the value that it returned."""

@@ -22,7 +22,7 @@ from dataclasses import replace
 from dpsim.checks.blame.places import OpPlaces, form
 from dpsim.checks.finding import Culprit
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.thread_records import awaited
+from dpsim.contract.kinds import learns
 from dpsim.contract.ops import (
     INJECTED_WHAT,
     KIND,
@@ -60,13 +60,13 @@ def _last(run_index: RunIndex, actor: int) -> Entry | None:
     """Returns the last record of an actor. If all host threads but one wait in ops, it is the last record of that
     thread.
     """
-    free = [one for one in run_index.living(actor) if not awaited(one.raw)] if actor in run_index.threaded else []
+    free = [one for one in run_index.living(actor) if not learns(one.raw)] if actor in run_index.threaded else []
     return free[0] if len(free) == 1 and run_index.end(actor) == "blocked" else run_index.last(actor)
 
 
 def _died_waiting(run_index: RunIndex, last: Entry) -> bool:
     """Returns whether an actor died while it awaited the op of this record."""
-    return awaited(last.raw) and run_index.end(last.rank) == "died"
+    return learns(last.raw) and run_index.end(last.rank) == "died"
 
 
 def _set_last(run_index: RunIndex, actor: int) -> int | None:

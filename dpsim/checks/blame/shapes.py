@@ -31,15 +31,14 @@ from dpsim.checks.blame.steps import Did, Name, Steps, name_of
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import VALUE
 from dpsim.contract.ops import (
     CALL,
     COLLECTIVE_ROOT,
     COMMUNICATOR,
     COUNT,
-    DECISION_VALUE,
     DTYPE,
     KIND,
-    LEARNED_OUTCOME,
     OP,
     SITE,
     STEP,
@@ -199,9 +198,8 @@ class Shapes:
     def _results(self, entry: Entry) -> Hashable:
         """Returns the results and decisions of a rank in the step of a call, before the call."""
         journal = self.run_index.run.journals[entry.rank][: entry.at]
-        field = {"learned": LEARNED_OUTCOME, "decision": DECISION_VALUE}
-        here = [raw for raw in journal if raw[STEP] == entry.step and raw[KIND] in field]
-        return tuple((raw[SITE], repr(raw[field[raw[KIND]]])) for raw in here)
+        here = [raw for raw in journal if raw[STEP] == entry.step and raw[KIND] in VALUE]
+        return tuple((raw[SITE], repr(raw[VALUE[raw[KIND]]])) for raw in here)
 
 
 def _least(field: str) -> int:

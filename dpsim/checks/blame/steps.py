@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import WORK
 from dpsim.contract.ops import KIND, OP, SITE, STEP, THREAD, RawRecord
 
 Name: TypeAlias = tuple[str, str, str]
@@ -25,7 +26,7 @@ Name: TypeAlias = tuple[str, str, str]
 RankStep: TypeAlias = tuple[int, int]
 """A step of a rank: (rank, step)."""
 
-NAMED = frozenset({"collective", "transfer", "launch", "alloc", "read", "post", "take", "decision", "replay"})
+NAMED = WORK | {"alloc", "post", "take", "decision", "replay"}
 """The kinds of record that the lists contain."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.kinds import AT_ONCE, ENDS, timeout_ns
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
@@ -22,18 +23,13 @@ from dpsim.contract.ops import (
     STORE_KEY,
     STORE_VALUE,
     TAKE_MAILBOX,
-    TAKE_TIMEOUT,
     THREAD,
     RawRecord,
     posted,
 )
 
-TELLS = frozenset({"post", "probe", "decision", "abort", "free", "ended", "injected", "raised"})
+TELLS = AT_ONCE - {"learned"} | ENDS - {"finished"}
 """Kinds of record that an actor may write after it gave up. It may also set keys and close stores."""
-
-
-_MOST = {"take": TAKE_TIMEOUT, "store": STORE_VALUE, "look": LOOK_TIMEOUT}
-"""The index of the timeout in a raw record, by kind of record."""
 
 
 class Passed(NamedTuple):
@@ -94,8 +90,7 @@ def _may_wait(raw: RawRecord) -> bool:
 
 def _timeout(raw: RawRecord) -> int | None:
     """Returns the timeout of a wait in ns. None for a wait without a timeout, and 0 for a poll."""
-    most: int | None = raw[_MOST[raw[KIND]]]
-    return 0 if raw[KIND] == "store" and raw[STORE_HOW] == "open" else most
+    return 0 if raw[KIND] == "store" and raw[STORE_HOW] == "open" else timeout_ns(raw)
 
 
 def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen: frozenset[int]) -> Entry | None:

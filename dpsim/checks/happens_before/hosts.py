@@ -14,6 +14,7 @@ from dpsim.checks.happens_before.mailboxes import MailboxHistory, Posts
 from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
 from dpsim.checks.happens_before.streams import Fire, Lane, StreamState, lane_of
+from dpsim.contract.kinds import READS, WRITES
 from dpsim.contract.ops import (
     ADDRESS,
     ASK_HOW,
@@ -30,7 +31,6 @@ from dpsim.contract.ops import (
     LOOK_NUMBER,
     LOOK_OF,
     OP,
-    RECORDS,
     SEQ,
     STREAM,
     TAKE_MAILBOX,
@@ -40,10 +40,6 @@ from dpsim.contract.ops import (
     RawRecord,
 )
 from dpsim.contract.rules.wait_set import is_idle
-
-READS = {kind: cls._fields.index("reads") for kind, cls in RECORDS.items() if "reads" in cls._fields}
-WRITES = {kind: cls._fields.index("writes") if "writes" in cls._fields else None for kind, cls in RECORDS.items()}
-"""The index of the field `writes` in a record, by kind."""
 
 
 class HostState(HostPoint):
@@ -112,7 +108,7 @@ class HostState(HostPoint):
                 reads = READS.get(kind)
                 if reads is not None:
                     if raw[STREAM] is not None:
-                        writes = WRITES[kind]
+                        writes = WRITES.get(kind)
                         sink.access(stream, at, raw[reads], raw[writes] if writes else ())
                 elif kind == "alloc":
                     sink.placed(self, raw)

@@ -53,20 +53,11 @@ from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import Sink
 from dpsim.checks.happens_before.streams import Lane, StreamState, lane_of
 from dpsim.checks.happens_before.threads import ThreadedHost
+from dpsim.contract.kinds import ORDER, WORK
 from dpsim.contract.ops import COMMUNICATOR, KIND, MAIN, STREAM, THREAD, TRANSFER_GROUP, RawRecord
 from dpsim.contract.world import Run, World
 
-STREAMED = {
-    "collective": 1,
-    "transfer": 1,
-    "launch": 1,
-    "read": 1,
-    "alloc": 0,
-    "mark": 0,
-    "wait": 0,
-    "flag_wait": 0,
-    "used": 0,
-}
+STREAMED = dict.fromkeys(WORK, 1) | dict.fromkeys(ORDER, 0) | {"alloc": 0, "used": 0}
 """The kinds of record that put work on a stream, and how many ops of the stream each is."""
 
 NOTED = STREAMED | {"post": -1, "injected": -1, "thread": -2, "watch": -3}

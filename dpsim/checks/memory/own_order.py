@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from dpsim.checks.memory.touches import Point, Touches, join
+from dpsim.contract.kinds import MEETS, RANK_ENDS, TIMED
 from dpsim.contract.ops import (
     ADDRESS,
     ALLOC_COUNT,
@@ -68,10 +69,7 @@ OUTLINED: dict[str, Callable[[RawRecord], Any]] = {
 }
 """The fields of a record that the test reads, by kind."""
 
-BESIDE = frozenset(
-    {"sleep", "post", "take", "watch", "decision", "probe", "raised", "injected", "finished"}
-    | {"group", "look", "receive_any"}
-)
+BESIDE = RANK_ENDS | TIMED | {"post", "take", "watch", "decision", "probe", "injected", "group", "receive_any"}
 """Kinds of record that the test ignores."""
 
 LONG: Final = 400
@@ -108,7 +106,7 @@ def outline(journal: list[RawRecord]) -> list[Any]:
                 outlined.append(raw[ALLOC_PLACE] is None)
         elif kind == "learned":
             outlined.append((raw[ADDRESS], not raw[LEARNED_OUTCOME]))
-        elif kind == "collective" or kind == "transfer":
+        elif kind in MEETS:
             if raw[STREAM] is None:
                 continue
             name = names.setdefault(raw[COMMUNICATOR], len(names))
@@ -157,7 +155,7 @@ def in_order(journal: list[RawRecord]) -> bool:
                 number = point[1]
                 if number != stream.number and stream.clock[number] <= point[2]:  # else the clock contains it
                     stream.clock = join(stream.clock, point)
-        elif kind == "collective" or kind == "transfer":
+        elif kind in MEETS:
             if raw[STREAM] is None:
                 continue
             if kind == "collective":

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.contract.kinds import LAUNCHED, MEMORY
 from dpsim.contract.ops import KIND, REPLAY_CALLS, RawRecord, Replay
 
-UNCOUNTED = frozenset({"alloc", "free"})
+UNCOUNTED = MEMORY
 """Kinds of record that may lie between those of a replay, and that its number of calls does not include."""
 
-MADE = UNCOUNTED | {"launch", "collective", "transfer", "mark", "wait", "flag_wait"}
+MADE = UNCOUNTED | LAUNCHED
 """Kinds of record that a replay makes."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dpsim.checks.blame.chain import chain
 from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import RunIndex
+from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import COMMUNICATOR, KIND, OP, SEQ, SITE, STEP, RawRecord
 from dpsim.contract.world import Run, World
 from dpsim.diagnose.dumps.entries import CallPlace
@@ -84,7 +85,7 @@ def _suspect(run: Run, culprit: Culprit) -> Suspect:
         (rank, raw)
         for rank, journal in enumerate(run.journals)
         for raw in journal
-        if raw[KIND] in ("collective", "transfer") and raw[SITE] == culprit.site
+        if raw[KIND] in MEETS and raw[SITE] == culprit.site
     ]
     there = sorted(calls, key=lambda call: (call[1][STEP] != culprit.step, call[0] != culprit.rank))
     raw: RawRecord | None = there[0][1] if there else None

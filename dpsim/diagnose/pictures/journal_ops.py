@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsim.checks.stuck import passed_on_streams
+from dpsim.contract.kinds import ENDS, MEETS, MEMORY, ORDER, WORK, learns
 from dpsim.contract.ops import (
     ADDRESS,
     ASK_HOW,
@@ -30,10 +31,8 @@ from dpsim.contract.ops import (
     SEQ,
     SITE,
     STEP,
-    STORE_HOW,
     STREAM,
     THREAD,
-    THREAD_HOW,
     THREAD_NAME,
     TRANSFER_GROUP,
     TRANSFER_PEER,
@@ -49,13 +48,13 @@ from dpsim.diagnose.pictures.logical_time import Issues, Learns, Move, StreamLan
 from dpsim.diagnose.pictures.meetings import LINE
 from dpsim.diagnose.pictures.op import HOST, NEVER, DrawnOp, Key
 
-ON_STREAMS = {"launch", "mark", "wait", "flag_wait", "read"}
-INSTANT = {"post", "decision", "sleep", "abort", "capture", "replay", "ended", "raised", "finished"}
+ON_STREAMS = (WORK | ORDER) - MEETS
+INSTANT = ENDS | {"post", "decision", "sleep", "abort", "capture", "replay"}
 """Kinds of op that occupy the host for one tick."""
 BRIEF = 1_000
 """The drawn length, in ns, of a call that returns at once. A run with times has its begin and not its end."""
 
-SILENT = {"alloc", "free", "used", "fresh", "kept", "watch", "probe", "group", "injected"}
+SILENT = MEMORY | {"kept", "watch", "probe", "group", "injected"}
 """Kinds of record that are not drawn. Traces contain no injections, so a picture has none either."""
 
 WAITS = {
@@ -128,11 +127,11 @@ class RankOps:
             if op is not None:
                 op.until = self._now
                 self._thread(raw).append(Learns(op, self._now))
-        elif kind in ("collective", "transfer"):
+        elif kind in MEETS:
             self._part(at, raw)
         elif kind in ON_STREAMS:
             self._streamed(at, raw)
-        elif kind in INSTANT or self._is_instant(raw):
+        elif kind in INSTANT or not learns(raw) or (kind == "flag" and raw[FLAG_HOW] == "query"):
             self._instant(at, raw)
         else:
             self._awaited(at, raw)
@@ -146,14 +145,6 @@ class RankOps:
         before = self._brief.pop(raw[THREAD], None)
         if before is not None and before.until is not None:
             before.until = now if before.kind == "sleep" else min(before.until, now)
-
-    def _is_instant(self, raw: RawRecord) -> bool:
-        kind = raw[KIND]
-        return (
-            (kind == "flag" and raw[FLAG_HOW] != "wait")
-            or (kind == "thread" and raw[THREAD_HOW] == "start")
-            or (kind == "store" and raw[STORE_HOW] in ("set", "close"))
-        )
 
     def _thread(self, raw: RawRecord) -> list[Move]:
         name = raw[THREAD]
@@ -249,7 +240,7 @@ class RankOps:
     def _streamed(self, at: int, raw: RawRecord) -> None:
         """Adds an op on a stream; for a read also the wait of the host."""
         kind = raw[KIND]
-        op = self._op(at, raw, raw[STREAM], length=0 if kind in ("mark", "wait", "flag_wait") else 1)
+        op = self._op(at, raw, raw[STREAM], length=0 if kind in ORDER else 1)
         if kind == "mark":
             self.marks[raw[EVENT]] = op
         elif kind == "wait" and raw[EVENT] in self.marks:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import RunIndex
+from dpsim.contract.kinds import SENDS
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
@@ -212,7 +213,7 @@ def _is_of(op: DrawnOp, culprit: Culprit) -> bool:
 def _left_out(picture: Picture, rank: int, culprit: Culprit) -> list[Hole]:
     """Returns a hole for the call that the culprit did not make, at the place where the first of its peers made it."""
     alike = [op for op in picture.ops if (op.step, op.site) == (culprit.step, culprit.site) and op.begin is not None]
-    alike = [op for op in alike if op.kind in ("collective", "transfer", "post", "store")]
+    alike = [op for op in alike if op.kind in SENDS]
     return [Hole(rank, min(alike, key=lambda op: (op.begin, op.rank)), True)] if alike else []
 
 

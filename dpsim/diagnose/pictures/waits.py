@@ -18,6 +18,7 @@ from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.thread_hangs import RankThreads
 from dpsim.checks.thread_records import FlagHistory
+from dpsim.contract.kinds import FOR_ACTORS, FOR_DEVICE
 from dpsim.contract.ops import (
     EVENT,
     FLAG,
@@ -65,7 +66,7 @@ class _Waits:
         kind = raw[KIND]
         if kind == "read":
             self._stream(rank, op, raw[STREAM])
-        elif kind in ("ask", "wait") and raw[EVENT] in rank.marks:
+        elif (kind in FOR_DEVICE or kind == "wait") and raw[EVENT] in rank.marks:
             self._stream(rank, op, rank.marks[raw[EVENT]].lane)
         elif kind == "flag":
             self._threads(rank, raw, op, self._flag(rank, raw[FLAG]))
@@ -73,7 +74,7 @@ class _Waits:
             op.label = self._flag(rank, raw[FLAG_AWAITED])
         elif kind == "thread":
             self._threads(rank, raw, op, f"waits for the end of thread {raw[THREAD_NAME]}")
-        elif kind in ("take", "store"):
+        elif kind in FOR_ACTORS:
             self._actors(rank, raw, op)
 
     def _stream(self, rank: RankOps, op: DrawnOp, stream: str) -> None:

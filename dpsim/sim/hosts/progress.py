@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dpsim.contract.kinds import ENDS, MEMORY, SHARED
 from dpsim.contract.ops import KIND, RawRecord
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.watch import Endless
 
-NO_OPS = frozenset({"ended", "finished", "free", "fresh", "learned", "probe", "raised", "used"})
+NO_OPS = ENDS | SHARED | MEMORY - {"alloc"} | {"probe"}
 """Kinds of record that are no new op of a host."""
 
 

@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dpsim.contract.kinds import WORK
 from dpsim.contract.ops import KIND, STREAM, TRANSFER_GROUP, RawRecord
 from dpsim.contract.times import ActorTimes
 from dpsim.sim.graph.environment import Environment
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.chain import Chain
-
-ON_STREAMS = frozenset({"launch", "read", "collective", "transfer"})
 
 MANY = 64
 """After this number of ops, it replaces ended ops by their end times, since an op takes ten times the memory. A run
@@ -45,7 +44,7 @@ class RecordTimes:
         """Returns a function that writes a record and notes the time. It binds its values to locals for speed, since
         each record of a run passes here.
         """
-        own, env, write, ons = self._own, self._env, self._written.append, ON_STREAMS
+        own, env, write, ons = self._own, self._env, self._written.append, WORK
 
         def noted(raw: RawRecord) -> None:
             if self._open is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.contract.ops import STEP
 from tests.checks.blame.lines import primary
 from tests.checks.handmade import Made
 
@@ -48,7 +49,7 @@ def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
     """
     made = group({4: (0, 0)})
     for hand in made.hands:
-        hand.journal = [raw for raw in hand.journal if raw[1] != 4]
+        hand.journal = [raw for raw in hand.journal if raw[STEP] != 4]
         hand.step = 4
         idle(hand, 2 if hand.rank == 1 else 1)
     for hand in made.hands:
@@ -62,8 +63,8 @@ def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
 def test_the_peers_calls_in_the_disputed_step_decide_nothing() -> None:
     """Rank 1 is blocked in step 0. Rank 0 left out a call, or rank 1 made one too many; no other step shows which."""
     made = group({0: (1, 2)})
-    made[1].journal = [raw for raw in made[1].journal if raw[1] == 0]
-    made[0].journal = [raw for raw in made[0].journal if raw[1] < 2]
+    made[1].journal = [raw for raw in made[1].journal if raw[STEP] == 0]
+    made[0].journal = [raw for raw in made[0].journal if raw[STEP] < 2]
     found = made.findings("blocked", "blocked")
     assert found
     assert all(one.ground == () for one in found)
@@ -75,7 +76,7 @@ def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:
     """
     made = group(dict.fromkeys(range(1, 5), (0, 0)))
     for hand in made.hands:
-        hand.journal = [raw for raw in hand.journal if raw[1] == 0]
+        hand.journal = [raw for raw in hand.journal if raw[STEP] == 0]
     made[0].step = 1
     idle(made[0], 1)
     made[0].step = 2

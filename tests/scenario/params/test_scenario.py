@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from dpsim.campaign.token import Token, read_token
 from dpsim.contract import registry
-from dpsim.contract.ops import DECISION_VALUE
+from dpsim.contract.ops import DECISION_VALUE, KIND
 from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario, prepare, scenario_from
@@ -51,7 +51,7 @@ def test_a_scenario_with_parameters_runs() -> None:
         ("world", "world", "device"),
         ("world", "world_cpu", "host"),
     ]
-    decided = {raw[DECISION_VALUE] for journal in result.run.journals for raw in journal if raw[0] == "decision"}
+    decided = {raw[DECISION_VALUE] for journal in result.run.journals for raw in journal if raw[KIND] == "decision"}
     assert decided == {3}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsim import runner
+from dpsim.contract.ops import KIND
 from dpsim.scenario import load_scenario
 from tests import agreeing
 from tests.cli.commands import SKIP, dpsim_, write
@@ -60,7 +61,7 @@ def test_graphs_are_counted_where_they_are_asked_for(tmp_path: Path) -> None:
     scenario = write(tmp_path / "x.yaml", CAPTURED)
     journals = runner.run_scenario(load_scenario(scenario)).run.journals
     raws = [raw for journal in journals for raw in journal]
-    counts = sum(raw[0] == "capture" and "end" in raw for raw in raws), sum(raw[0] == "replay" for raw in raws)
+    counts = sum(raw[KIND] == "capture" and "end" in raw for raw in raws), sum(raw[KIND] == "replay" for raw in raws)
     assert min(counts) > 0
     assert re.search(rf"^graphs +{counts[0]} captured, {counts[1]} replays$", dpsim_("run", scenario).out, re.MULTILINE)
     assert dpsim_("run", scenario, "--json").json["graphs"] == {"captured": counts[0], "replayed": counts[1]}

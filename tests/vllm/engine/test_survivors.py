@@ -14,9 +14,10 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks import stuck
+from dpsim.contract.kinds import SILENT
 from dpsim.contract.ops import KIND, ORDINAL, SITE, THREAD
 from dpsim.contract.schedule import Strategy
-from dpsim.contract.world import SILENT, At, Fault, Run
+from dpsim.contract.world import At, Fault, Run
 from dpsim.explore import Budget, Problem, explore, search
 from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend

@@ -16,9 +16,10 @@ import pytest
 
 from dpsim.campaign.subject import Subject
 from dpsim.checks.judge import judge
+from dpsim.contract.kinds import SILENT
 from dpsim.contract.ops import KIND, ORDINAL, RAISED_MESSAGE, SITE, THREAD
 from dpsim.contract.schedule import Strategy
-from dpsim.contract.world import SILENT, At, Fault, Kill, Run, World
+from dpsim.contract.world import At, Fault, Kill, Run, World
 from dpsim.explore import Budget, Exploration, Problem, explore, search
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.services.notices import Notices
