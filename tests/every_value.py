@@ -71,6 +71,7 @@ JSON = st.recursive(
 KNOWN: dict[Any, st.SearchStrategy[Any]] = {
     Any: PLAIN,
     NoneType: st.none(),
+    None: st.none(),
     bool: st.booleans(),
     int: INTEGERS,
     float: st.floats(allow_nan=False),

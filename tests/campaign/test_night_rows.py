@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpsim.campaign.nights.rows import Found, NightRefused, NightRow, append, nights, read
+from dpsim.campaign.nights.rows import Found, NightRow, append, nights
 from tests.every_value import KNOWN, every
 
 NIGHT = "2026-11-27"
