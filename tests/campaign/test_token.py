@@ -15,7 +15,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpsim.campaign.token import LONGEST, MOST_BYTES, MOST_STEPS, PREFIX, Token, TokenError, read_token
+from dpsim.campaign.token import LONGEST, MOST_BYTES, PREFIX, Token, TokenError, read_token
+from dpsim.explore import LONGEST as MOST_STEPS
 from dpsim.explore import STRATEGIES
 from dpsim.scenario import dump_scenario, scenario_from
 from dpsim.testing import scenarios

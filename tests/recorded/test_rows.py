@@ -96,7 +96,7 @@ def entries(job: MadeJob, without: set[int]) -> list[dict[str, Any]]:
     return [entry for rank, own in job.entries.items() if rank not in without for entry in own]
 
 
-def test_each_group_has_a_name_of_its_own(tmp_path: Path) -> None:
+def test_no_two_groups_have_one_name(tmp_path: Path) -> None:
     """Imports groups whose names without spaces are equal, or equal to the numbered name of another group."""
     names = ["t_p.1", "t_p", "t p", "t_p.1.1", "t_p.2", "té", "tö"]
     job = MadeJob(2, groups=dict.fromkeys(names, range(2)))

@@ -75,7 +75,7 @@ def runs(draw: st.DrawFn) -> Run:
             steps_set=st.just(()) | listed["steps_set"].map(tuple),
             chains=st.dictionaries(st.sampled_from(places), every(Chain)) if places else st.just({}),
             times=st.just(()) | st.tuples(*[times(len(own)) for own in journals]),
-            **{name: st.just(value) for name, value in NOT_KEPT.items()},
+            **{name: st.just(value) for name, value in NOT_KEPT.items()},  # type: ignore[arg-type]
         )
     )
     return replace(run, steps_set=() if run.finished else run.steps_set)

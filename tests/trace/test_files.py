@@ -153,8 +153,8 @@ def shifted(over: Mapping[int, int], by_ns: int) -> dict[int, int]:
 
 
 def read_form(run: Run) -> list[list[RawRecord]]:
-    """Returns the journals with all places of a kind and site in each of their records, and the message of an
-    exception in all records of exceptions.
+    """Returns the journals as a reader gets them. Each record has all places of its kind and site, and each exception
+    the message of the last one.
     """
     places: dict[tuple[str, str], set[str]] = {}
     for one in chain.from_iterable(run.journals):

@@ -24,7 +24,7 @@ RANKS = st.lists(st.integers(0, 99), max_size=3).map(tuple) | st.just(tuple(rang
 GROUPS = every(RecordedIn, name=WORDS, description=WORDS, library=WORDS, ranks=RANKS, me=st.integers(0, 99))
 BYTES_4, BYTES_8, SIGNED = st.integers(0, 2**32 - 1), st.integers(0, 2**63), st.integers(-(2**31), 2**31 - 1)
 ENDS = st.sampled_from(["open", "end", "failed"])
-PROCESS = {"machine": "here", "begun_at": 7, "job": "one " * 1_000}
+PROCESS: dict[str, Any] = {"machine": "here", "begun_at": 7, "job": "one " * 1_000}
 
 CALLS = st.fixed_dictionaries(
     {
@@ -69,7 +69,8 @@ def put(file: RecordingFile, groups: list[int], one: dict[str, Any], end: str) -
     )
     seq, output_size = one.get("seq", 0), one.get("output_size", 0)
     op = layout.OPS.index(one.get("op", ""))
-    number = file.put(one["kind"], op, *words, group, place_number, seq, peer, size, output_size)
+    thread, dtype, reduction = words
+    number = file.put(one["kind"], op, thread, dtype, reduction, group, place_number, seq, peer, size, output_size)
     if end != "open":
         getattr(file, end)(number)
     file.waits(number)
@@ -120,7 +121,7 @@ def described(one: RecordedIn) -> dict[str, Any]:
 
 
 def cut(one: RecordedIn) -> RecordedIn:
-    texts = {name: middle_cut(getattr(one, name), 80) for name in ("name", "description", "library")}
+    texts: dict[str, Any] = {name: middle_cut(getattr(one, name), 80) for name in ("name", "description", "library")}
     return one._replace(**texts)
 
 
