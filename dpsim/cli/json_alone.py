@@ -56,10 +56,9 @@ def _in_json(value: Any) -> Any:
         return {str(key): _in_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_in_json(one) for one in value]
-    if hasattr(value, "item"):  # a numpy scalar
-        return _in_json(value.item())
-    known = value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
-    return value if known else str(value)
+    plain = value.item() if hasattr(value, "item") else value
+    known = plain is None or isinstance(plain, str | int) or (isinstance(plain, float) and math.isfinite(plain))
+    return plain if known else str(plain)
 
 
 def begin() -> None:
