@@ -21,7 +21,7 @@ ROWS = every(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(ROWS, max_size=3))
 @example([NightRow(part="tests", name="half \ud800", failures=(Found(what="x", message="\udcff.py"),))])
 def test_a_night_is_read_as_it_was_written(rows: list[NightRow]) -> None:

@@ -35,7 +35,7 @@ RESULTS = every(
 """All results that a folder keeps: it keeps no run that is the evidence of a problem, and `--against` has no folder."""
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(RESULTS)
 def test_a_result_is_read_as_it_was_written(result: UnitResult) -> None:
     data = packed(result)
@@ -43,7 +43,7 @@ def test_a_result_is_read_as_it_was_written(result: UnitResult) -> None:
     assert unpacked(data) == result
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.dictionaries(ANY_TEXTS, JSON, max_size=3))
 def test_a_folder_resumes_the_exploration_of_its_head(head: dict[str, Any]) -> None:
     with TemporaryDirectory() as folder:

@@ -80,7 +80,7 @@ def jobs(draw: st.DrawFn) -> MadeJob:
     return job
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(jobs(), st.sets(st.integers(0, 2), max_size=1))
 def test_the_scenario_of_any_job_is_read_as_it_was_written(job: MadeJob, without: set[int]) -> None:
     with TemporaryDirectory() as folder:

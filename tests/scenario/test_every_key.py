@@ -17,6 +17,7 @@ from dpsim.scenario.messages import MessageSpec
 from dpsim.scenario.params.shapes import Either, Fields, Many, fields
 from dpsim.testing.models import values
 from tests.every_value import TEXTS
+from tests.properties import slow_but
 from tests.protocols import served
 
 SERVED = served(nodes=2)
@@ -107,12 +108,12 @@ def keys_in(value: Any) -> set[str]:
     return set()
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", slow_but(SECTIONS, lambda section: section in ("messages", "expect")))
 def test_a_section_is_read_as_it_was_written(section: str) -> None:
     """Writes and reads scenarios with any content of a section, until each key of its models has occurred."""
     written = set[str]()
 
-    @settings(max_examples=20)
+    @settings(max_examples=50)
     @given(scenarios(section))
     def check(scenario: Scenario) -> None:
         text = dump_scenario(scenario)

@@ -112,7 +112,7 @@ def test_the_same_run_makes_the_same_file(write: Write, healthy: Run, tmp_path: 
     assert write(healthy).read_bytes() == first
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     runs(),
     st.dictionaries(ANY_TEXTS, JSON, max_size=3),

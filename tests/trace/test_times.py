@@ -102,6 +102,7 @@ def test_times_of_other_records_are_left_out(tmp_path: Path, done: Run) -> None:
     assert read_trace(path).run().times == ()
 
 
+@pytest.mark.slow
 def test_a_long_run_has_times_of_all_records(tmp_path: Path, done: Run) -> None:
     """Writes more times than another section may have values. The faulty twin claims as many for fewer records."""
     launch, number = next(raw for raw in done.journals[0] if raw[KIND] == "launch"), MOST_VALUES // 3 + 1

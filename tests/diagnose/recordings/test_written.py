@@ -125,7 +125,7 @@ def cut(one: RecordedIn) -> RecordedIn:
     return one._replace(**texts)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.tuples(
         st.lists(GROUPS, max_size=3),
