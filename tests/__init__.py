@@ -3,6 +3,7 @@ helpers.
 
     programs.py     a program that is one function, a world in one line, kernels
     properties.py   properties of drawn values, and proofs that they can fail
+    every_value.py  draws values of a type, for tests of writers and readers
     records.py      records of a journal, written by hand
     answers.py      all answers to the questions of a run, for brute force
     night.py        the parts of `make nightly`, each within its bound

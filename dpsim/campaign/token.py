@@ -70,9 +70,9 @@ class Token(NamedTuple):
 
     def __str__(self) -> str:
         """Returns the word; empty if it would be refused: too long, not printable, or of too large a program."""
-        if beyond(self.scenario) or not all(map(_is_word, self.steps)):
+        fields = {**self._asdict(), "scenario": dump_scenario(self.scenario), "steps": list(self.steps)}
+        if beyond(self.scenario) or problem_of(fields):
             return ""
-        fields = {**self._asdict(), "scenario": dump_scenario(self.scenario)}
         content = json.dumps(fields, separators=(",", ":")).encode()
         packed = hashlib.sha256(content).digest()[:CHECKED] + zlib.compress(content, 9)
         word = PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
@@ -154,6 +154,13 @@ def _checked(word: str, fields: Any) -> dict[str, Any]:
     named = f"the token {shown(word, 40)}"
     if not isinstance(fields, dict) or fields.keys() != set(Token._fields):
         raise TokenError(f"{named} has other fields; expected {', '.join(Token._fields)}")
+    if problem := problem_of(fields):
+        raise TokenError(f"{named}: {problem}")
+    return fields
+
+
+def problem_of(fields: dict[str, Any]) -> str:
+    """Returns the first field that no token may have, and what was expected; empty if all may be in one."""
     steps, schedules = fields["steps"], fields["schedules"]
     wrong = {
         "scenario: expected text": not isinstance(fields["scenario"], str),
@@ -166,10 +173,7 @@ def _checked(word: str, fields: Any) -> dict[str, Any]:
         f"schedules: expected a number from 1 to {MOST_SCHEDULES:,}": type(schedules) is not int
         or not 1 <= schedules <= MOST_SCHEDULES,
     }
-    for what, so in wrong.items():
-        if so:
-            raise TokenError(f"{named}: {what}")
-    return fields
+    return next((what for what, so in wrong.items() if so), "")
 
 
 def _is_word(value: object) -> bool:

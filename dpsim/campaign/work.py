@@ -89,13 +89,11 @@ class WorkFolder:
         exploration.
         """
         try:
-            text = (folder / HEAD).read_text()
+            was = json.loads((folder / HEAD).read_bytes())
+            changed = [(key, was.get(key), value) for key, value in head.items() if was.get(key) != value]
         except (FileNotFoundError, NotADirectoryError):
             raise WorkRefused(f"{folder}: has no {HEAD}; expected a folder that --work wrote") from None
-        try:
-            was = json.loads(text)
-            changed = [(key, was.get(key), value) for key, value in head.items() if was.get(key) != value]
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             raise WorkRefused(f"{folder / HEAD}: is no JSON object; expected what --work wrote") from None
         if changed:
             key, before, now = changed[0]

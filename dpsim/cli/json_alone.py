@@ -8,9 +8,10 @@ with json_alone(as_json):
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -42,7 +43,22 @@ def ask(wanted: bool) -> bool:
 def object_text(found: dict[str, Any]) -> str:
     """Returns the text of a command's object, and notes that the command prints it."""
     OUTPUT.said = True
-    return json.dumps({"schema_version": SCHEMA_VERSION, **found})
+    content = {"schema_version": SCHEMA_VERSION, **found}
+    try:
+        return json.dumps(content, allow_nan=False)
+    except (TypeError, ValueError):  # a figure of a program that JSON lacks
+        return json.dumps(_in_json(content))
+
+
+def _in_json(value: Any) -> Any:
+    """Returns a value as JSON has it: a number of numpy as a number, and all that JSON lacks as its text."""
+    if isinstance(value, Mapping):
+        return {str(key): _in_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_json(one) for one in value]
+    plain = value.item() if hasattr(value, "item") else value
+    known = plain is None or isinstance(plain, str | int) or (isinstance(plain, float) and math.isfinite(plain))
+    return plain if known else str(plain)
 
 
 def begin() -> None:

@@ -56,8 +56,10 @@ counted.
 
 TEXT = Struct("<IB")
 """Bytes of a text of the table, and its kind."""
-PLAIN, PLACE, GROUP = 0, 1, 2
-"""Kinds of text: a word; lines of the program as JSON; a group as JSON."""
+PLAIN, PLACE, GROUP, PROCESS = 0, 1, 2, 3
+"""Kinds of text: a word; lines of the program, a group, and the process (text 1) as JSON."""
+LONGEST_WORD: Final = 2_000
+"""The recorder cuts a longer word to this number of bytes. It never cuts JSON, which no reader could read."""
 
 SLOT = Struct("<BBHHHIIIiQQQQQ")
 """A record: kind, operation, thread, dtype, reduction, group, place, number in the group, root or peer.

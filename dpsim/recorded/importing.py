@@ -11,6 +11,7 @@ its peers wait for it, and dies there. If a dump shows that another rank did not
 from __future__ import annotations
 
 import re
+from collections import Counter
 from math import prod
 from typing import Any
 
@@ -117,11 +118,15 @@ def _names(job: DumpedJob) -> dict[str, str]:
     characters of the job's name, and occurs once. Groups of one member are left out.
     """
     found: dict[str, str] = {}
+    taken, often = set[str](), Counter[str]()
     for key, group in job.groups.items():
         if len(group.members) > 1:
-            plain = re.sub(r"[^\w.\[\],()-]+", "_", group.name)[:60]
-            taken = sum(one == plain or one.startswith(f"{plain}.") for one in found.values())
-            found[key] = f"{plain}.{taken}" if taken else plain
+            name = plain = re.sub(r"[^\w.\[\],()-]+", "_", group.name, flags=re.ASCII)[:60]
+            while name in taken:
+                often[plain] += 1
+                name = f"{plain}.{often[plain]}"
+            taken.add(name)
+            found[key] = name
     return found
 
 

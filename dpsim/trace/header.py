@@ -35,7 +35,8 @@ _LACKS = {1: "which host thread did what", 2: "how long a get waits for a messag
 MOST_ACTORS = 1 << 16
 """The most ranks and services that a trace may have, more than any world has."""
 
-_VERDICTS = ("held", "violated", "lost")
+VERDICTS = ("held", "violated", "lost")
+"""The verdicts that a trace may have."""
 _ENDS = get_args(End)
 
 
@@ -74,7 +75,7 @@ def _digest(value: Any) -> bool:
 
 
 def _verdict(value: Any) -> bool:
-    return value in _VERDICTS
+    return value in VERDICTS
 
 
 def _ends(value: Any) -> bool:
@@ -96,7 +97,7 @@ class Header:
     digest: Annotated[str, Field("64 hexadecimal digits", _digest)] = NO_DIGEST
     records: Annotated[int, Field("a number of lines", _count)]
     backend: Annotated[str, Field("a name", _text)]
-    verdict: Annotated[str, Field(" or ".join(_VERDICTS), _verdict)]
+    verdict: Annotated[str, Field(" or ".join(VERDICTS), _verdict)]
     klass: Annotated[str | None, Field("the class of a finding, or null", _optional_text, "class")]
     ends: Annotated[tuple[End, ...], Field(f"for each rank one of {', '.join(_ENDS)}", _ends)]
     observed: Annotated[str, Field("text", _text)]

@@ -27,7 +27,7 @@ from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION, TraceError, canonical, 
 from dpsim.trace.header import Header, parse
 from dpsim.trace.record import messages_of, places_of
 from dpsim.trace.schedule import Schedule
-from dpsim.trace.strict_json import loads_once
+from dpsim.trace.strict_json import MOST_VALUES, loads_once
 from dpsim.trace.times import are_times, times_of
 
 _LONGEST = 1 << 26
@@ -226,7 +226,8 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
         trace.steps_set = tuple(steps[str(rank)] for rank in range(len(header.ends)))
         surplus = lines.next()
     if surplus.startswith(b'{"section":"times"'):
-        times = _section(lines, "times", lambda value: are_times(value, len(header.ends)), surplus)
+        most = MOST_VALUES + 3 * header.records  # of a record the begin, and of an op its number and its end
+        times = _section(lines, "times", lambda value: are_times(value, len(header.ends)), surplus, most)
         trace.times = times_of(times)
         surplus = lines.next()
     if surplus.startswith(b'{"section":"schedule"'):
@@ -244,13 +245,17 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
         )
 
 
-def _section(lines: _Lines, section: str, fits: Callable[[Any], bool], line: bytes | None = None) -> dict[str, Any]:
-    """Returns the content of a section behind the body. `line`: its line, if it was read before."""
+def _section(
+    lines: _Lines, section: str, fits: Callable[[Any], bool], line: bytes | None = None, most: int = MOST_VALUES
+) -> dict[str, Any]:
+    """Returns the content of a section behind the body. `line`: its line, if it was read before. `most`: how many
+    values it may have.
+    """
     line = lines.next() if line is None else line
     if not line.endswith(b"\n"):
         raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))
     try:
-        row = loads_once(line)
+        row = loads_once(line, most)
     except ValueError:
         row = None
     if not isinstance(row, dict) or set(row) != {"section", section} or row["section"] != section:

@@ -19,7 +19,8 @@ DIGITS = 300
 """The most digits of a number: no float has more. Numbers of records have up to 20, and a decision may have any number.
 """
 
-_LONG = re.compile(rb"[:,\[\s-][0-9]{%d}" % (DIGITS + 1))
+_LONG = re.compile(rb"[0-9]{%d}" % (DIGITS + 1))
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 _CUT_TOKEN = re.compile(
     r'"(?:[^"\\]|\\.)*\\?|u[0-9a-fA-F]{0,4}|-|\.|[eE][+-]?'
@@ -29,17 +30,16 @@ _CUT_TOKEN = re.compile(
 """Matches the beginning of a text, an escape, a number or a literal."""
 
 MOST_VALUES = 250_000
-"""The most values of one line behind the body: as many as the largest scenario has, with its defaults."""
+"""The most values of a header or section: as many as the largest scenario has, with its defaults. Times have more."""
 
 
 def loads(text: bytes) -> Any:
     """Returns the value of a JSON text. Raises ValueError if it is no JSON, has a number that is too long, or nests too
     deeply.
     """
-    if len(text) > DIGITS and _LONG.search(text):
-        raise ValueError(f"a number of more than {DIGITS} digits")
+    may_be_long = len(text) > DIGITS and _LONG.search(text)  # the digits of a text are no number
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=_short if may_be_long else None)
     except RecursionError:
         raise ValueError(f"nested more than {DEEPEST} deep") from None
     if text.count(b"[") + text.count(b"{") > DEEPEST:
@@ -47,12 +47,12 @@ def loads(text: bytes) -> Any:
     return value
 
 
-def loads_once(text: bytes) -> Any:
-    """Does the same as `loads`. Also raises ValueError for a key that occurs twice in an object, and for too many
-    values.
+def loads_once(text: bytes, most: int = MOST_VALUES) -> Any:
+    """Does the same as `loads`. Also raises ValueError for a key that occurs twice in an object, and for more than
+    `most` values.
     """
-    if text.count(b",") > MOST_VALUES:
-        raise ValueError(f"more than {MOST_VALUES:,} values")
+    if text.count(b",") > most and _TEXT.sub(b"", text).count(b",") > most:
+        raise ValueError(f"more than {most:,} values")
     loads(text)
     return json.loads(text, object_pairs_hook=_once)
 
@@ -88,6 +88,13 @@ def refuse_long(number: int) -> None:
     """Raises ValueError for a number that is longer than a trace allows."""
     if abs(number) >= 10**DIGITS:
         raise ValueError(f"a number of more than {DIGITS} digits")
+
+
+def _short(digits: str) -> int:
+    """Returns the number of its digits, without reading those of a long one: Python needs seconds for a million."""
+    if len(digits.removeprefix("-")) > DIGITS:
+        raise ValueError(f"a number of more than {DIGITS} digits")
+    return int(digits)
 
 
 def _inside(value: Any) -> Any:

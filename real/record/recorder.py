@@ -174,7 +174,7 @@ class Recorder:
                 print(f"dpsim: rank {rank} is not recorded: {error}", file=sys.stderr, flush=True)
                 raise NotRecorded from None
             about = {"host": socket.gethostname(), "machine": machine(), "begun_at": begun_at(os.getpid())}
-            file.text(json.dumps({**about, "job": _job()}))
+            file.text(json.dumps({**about, "job": _job()}), layout.PROCESS)
             self.file = file
         watch(file, self._counts)
         return file

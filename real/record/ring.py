@@ -54,7 +54,7 @@ class RecordingFile:
 
     def text(self, text: str, kind: int = layout.PLAIN) -> int:
         """Returns the number of a text; 0 if the table has no room for it."""
-        data = text.encode(errors="replace")[:2_000]
+        data = text.encode(errors="replace")[: layout.LONGEST_WORD if kind == layout.PLAIN else None]
         key = kind, data
         with self._lock:
             known = self._texts.get(key)

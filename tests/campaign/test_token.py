@@ -12,12 +12,16 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpsim.campaign.token import LONGEST, MOST_BYTES, PREFIX, Token, TokenError, read_token
-from dpsim.scenario import Scenario, dump_scenario, scenario_from
+from dpsim.explore import LONGEST as MOST_STEPS
+from dpsim.explore import STRATEGIES
+from dpsim.scenario import dump_scenario, scenario_from
 from dpsim.testing import scenarios
+from tests.contract.test_events import EVENTS
+from tests.every_value import TEXTS, every
 from tests.protocols import agreed
 
 SMALL = scenario_from({"name": "small", "protocol": "t_agree"})
@@ -50,15 +54,30 @@ def refused(word: str) -> str:
     return said
 
 
+def tokens(texts: Any, schedules: Any, strategies: Any) -> st.SearchStrategy[Token]:
+    """Draws tokens with all fields. `texts`: of the class and of steps that are no events."""
+    steps = st.lists(EVENTS.map(str) | texts, max_size=5).map(tuple)
+    own = {"steps": steps, "klass": texts, "strategy": strategies, "schedules": schedules}
+    return every(Token, scenario=scenarios(protocol="t_agree", params=FEW), **own)  # type: ignore[no-any-return]
+
+
 @settings(max_examples=20)
-@given(scenarios(protocol="t_agree", params=FEW), st.lists(PRINTABLE, max_size=5), st.integers(1, 100_000))
-def test_a_token_is_read_as_it_was_written(scenario: Scenario, steps: list[str], schedules: int) -> None:
-    token = Token(scenario, tuple(steps), "CRASH:VALUEERROR", "dpor", schedules)
+@given(tokens(PRINTABLE, st.integers(1, 100_000), st.sampled_from([*STRATEGIES])))
+def test_a_token_is_read_as_it_was_written(token: Token) -> None:
     word = str(token)
     assert read_token(word) == token
     assert word.removeprefix(PREFIX).replace("-", "").replace("_", "").isalnum(), (
         "a shell reads the token as one word without quotes"
     )
+
+
+@settings(max_examples=20)
+@given(tokens(TEXTS, st.integers(-1, 200_000), st.sampled_from(["dpor", "later", "\n"])))
+@example(TOKEN._replace(steps=("rank 0 goes on",) * (MOST_STEPS + 1)))
+def test_no_token_is_written_that_would_be_refused(token: Token) -> None:
+    """Makes tokens with any text and number. Either the token can be read, or its word is empty."""
+    word = str(token)
+    assert not word or read_token(word) == token
 
 
 def test_a_small_world_is_a_short_word() -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpsim.cli.app import app
-from dpsim.cli.json_alone import OUTPUT
+from dpsim.cli.json_alone import OUTPUT, object_text
 from tests.cli.commands import MODULE, dpsim_
+from tests.every_value import ANY_TEXTS, JSON
 
 
 @pytest.mark.parametrize(
@@ -60,6 +66,26 @@ def test_an_error_before_the_command_is_one_json_object(words: tuple[str, ...]) 
     assert answer.code == 2
     assert json.loads(answer.out)["error"]["message"].startswith(f"No such option: {words[0]}")
     assert dpsim_("--no-such-option").out == ""
+
+
+@given(st.dictionaries(ANY_TEXTS, JSON, max_size=3))
+def test_an_object_is_read_as_it_was_written(found: dict[str, Any]) -> None:
+    assert json.loads(object_text(found)) == {"schema_version": 1, **found}
+
+
+FIGURES = [math.nan, math.inf, np.int64(3), np.float32(0.5), {(1, 2): np.bool_(True)}, [{1}], b"x"]
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=repr)
+def test_a_figure_that_json_lacks_is_a_text(figure: Any) -> None:
+    """Prints figures of programs as JSON in which no constant of Python occurs. The faulty twin prints NaN."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    assert json.loads(object_text({"figures": {"own": figure}}), parse_constant=refuse)["figures"].keys() == {"own"}
+    with pytest.raises(AssertionError, match="is no JSON"):
+        json.loads(json.dumps({"figures": {"own": math.nan}}), parse_constant=refuse)
 
 
 def test_without_the_option_stdout_is_empty() -> None:

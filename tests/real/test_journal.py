@@ -21,6 +21,7 @@ from real import journal_file
 from real.journal_file import HEAD, LENGTH, WINDOW, JournalFile, NoJournal
 from real.journal_reader import journal_size, last_step, read_journal, read_timed_journal, step_set
 from tests.records import raw
+from tests.trace.runs import records as any_records
 
 pytest.importorskip("msgspec")
 
@@ -152,12 +153,12 @@ def exact(value: Any) -> Any:
 
 
 @settings(max_examples=30)
-@given(st.lists(plain, max_size=10))
-def test_plain_data_are_read_as_they_were_written(values: list[Any]) -> None:
-    """Writes random plain data, including what MessagePack lacks: large integers and halves of surrogate pairs. A tag
-    is inside a record's references.
+@given(st.lists(plain, max_size=10), st.lists(any_records(), max_size=3))
+def test_plain_data_are_read_as_they_were_written(values: list[Any], records: list[RawRecord]) -> None:
+    """Writes records of all kinds with all fields, and plain data. MessagePack lacks some of them: large integers and
+    halves of surrogate pairs. A tag is inside a record's references.
     """
-    records = [decided(value) for value in values]
+    records = [*records, *(decided(value) for value in values)]
     records += [raw("launch", "fill", stream="main", reads=((3, 0, 8, value),), writes=()) for value in values]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields, replace
 from functools import cache
-from typing import Any, Literal, get_type_hints
+from typing import Literal, get_type_hints
 
 from hypothesis import strategies as st
 
-from dpsim.contract.ops import KIND, RECORDS, SITE, STEP, Place, RawRecord, Refs
-from dpsim.contract.world import At, Fault, Run, World
+from dpsim.contract.chain import Chain
+from dpsim.contract.ops import KIND, RECORDS, SITE, STEP, WHERE, RawRecord
+from dpsim.contract.times import ActorTimes
+from dpsim.contract.world import At, End, Fault, Run, World
 from dpsim.scenario import Scenario
 from dpsim.sim.backend import SimBackend
+from tests.every_value import COUNTS, every
 from tests.programs import world_of
 from tests.protocols import agreed
 
@@ -44,24 +48,6 @@ def find(journal: list[RawRecord], kind: str, step: int, site: str) -> int:
 
 # ---- random records
 
-NUMBERS = st.integers(-(2**70), 2**70)
-TEXTS = st.text(max_size=8)
-VALUES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | st.floats(allow_nan=False) | TEXTS,
-    lambda inner: st.lists(inner, max_size=3).map(tuple),
-    max_leaves=6,
-)
-FIELDS: dict[Any, st.SearchStrategy[Any]] = {
-    int: NUMBERS,
-    bool: st.booleans(),
-    str: TEXTS,
-    str | None: st.none() | TEXTS,
-    int | None: st.none() | NUMBERS,
-    tuple[int, ...]: st.lists(NUMBERS, max_size=3).map(tuple),
-    Refs: st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), max_size=2).map(tuple),
-    Place | None: st.none() | st.tuples(NUMBERS, NUMBERS, NUMBERS),
-    Any: VALUES,
-}
 WRITTEN = sorted(RECORDS.keys() - {"injected"})
 
 
@@ -70,4 +56,41 @@ def records(draw: st.DrawFn) -> RawRecord:
     """Draws a record of any kind, with any content that its types allow."""
     kind = draw(st.sampled_from(WRITTEN))
     hints = get_type_hints(RECORDS[kind])
-    return tuple(kind if name == "kind" else draw(FIELDS[hints[name]]) for name in RECORDS[kind]._fields)
+    return tuple(kind if name == "kind" else draw(every(hints[name])) for name in RECORDS[kind]._fields)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    """Draws a run with any content of the fields that a trace keeps. Only lengths and keys fit each other."""
+    journals = draw(st.lists(st.lists(records(), max_size=3), min_size=1, max_size=3))
+    actors, places = len(journals), [raw[WHERE] for own in journals for raw in own]
+    listed = {name: st.lists(COUNTS, min_size=actors, max_size=actors) for name in ("waited_ns", "steps_set")}
+    run: Run = draw(
+        every(
+            Run,
+            journals=st.just(journals),
+            ends=st.lists(every(End), min_size=actors, max_size=actors),
+            waited_ns=listed["waited_ns"],
+            elapsed_ns=COUNTS,
+            steps_set=st.just(()) | listed["steps_set"].map(tuple),
+            chains=st.dictionaries(st.sampled_from(places), every(Chain)) if places else st.just({}),
+            times=st.just(()) | st.tuples(*[times(len(own)) for own in journals]),
+            **{name: st.just(value) for name, value in NOT_KEPT.items()},  # type: ignore[arg-type]
+        )
+    )
+    return replace(run, steps_set=() if run.finished else run.steps_set)
+
+
+def times(records: int) -> st.SearchStrategy[ActorTimes]:
+    """Draws the times of an actor with this number of records. No op ends before it begins."""
+    written = st.lists(st.integers(0, 2**40), min_size=records, max_size=records).map(sorted)
+    lasted = st.dictionaries(st.integers(0, records - 1), st.integers(0, 2**40)) if records else st.just({})
+    return st.builds(lambda at, ns: ActorTimes(tuple(at), {op: at[op] + ns[op] for op in sorted(ns)}), written, lasted)
+
+
+NOT_KEPT = {
+    one.name: one.default_factory() if one.default_factory is not MISSING else one.default
+    for one in fields(Run)
+    if one.name in ("standing", "occupied", "endless", "overdue", "lost", "services", "taken", "undefined")
+}
+"""The fields of a run that a trace leaves out: the scenario has the services, and a replay finds the others again."""

@@ -6,22 +6,28 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim.checks.judge import judge
-from dpsim.contract.ops import KIND, WHERE, RawRecord
+from dpsim.contract.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.contract.times import ActorTimes
 from dpsim.contract.world import Run
-from dpsim.trace import Trace, TraceError, check_writable, compare, digest, read_trace, write_trace
+from dpsim.trace import Schedule, Trace, TraceError, check_writable, compare, digest, read_trace, write_trace
 from dpsim.trace.form import canonical
-from tests.records import raw
-from tests.trace.runs import make_world, records
+from dpsim.trace.header import VERDICTS
+from tests.contract.test_events import EVENTS
+from tests.every_value import ANY_TEXTS, JSON, every
+from tests.records import changed, raw
+from tests.trace.runs import make_world, runs
 
 Write = Callable[[Run], Path]
 
@@ -106,15 +112,60 @@ def test_the_same_run_makes_the_same_file(write: Write, healthy: Run, tmp_path: 
     assert write(healthy).read_bytes() == first
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
-@given(st.lists(st.lists(records(), max_size=4), min_size=1, max_size=4))
-def test_any_journals_are_read_as_they_were_written(write: Write, journals: list[list[RawRecord]]) -> None:
-    ends = ["finished"] * len(journals)
-    run = Run("any", journals, ends, [0] * len(journals), 5)  # type: ignore[arg-type]
-    trace = read_trace(write(run))
-    assert list(trace.journals()) == written_form(run)
-    assert compare(trace, Trace.of(run)) is None
-    trace.check()
+@settings(max_examples=25)
+@given(
+    runs(),
+    st.dictionaries(ANY_TEXTS, JSON, max_size=3),
+    st.sampled_from(VERDICTS),
+    every(str | None),
+    every(dict[str, str]),
+    st.none() | st.builds(Schedule, ANY_TEXTS, st.lists(EVENTS.map(str), max_size=3).map(tuple)),
+)
+def test_a_run_is_read_as_it_was_written(
+    run: Run,
+    scenario: dict[str, Any],
+    verdict: str,
+    klass: str | None,
+    versions: dict[str, str],
+    schedule: Schedule | None,
+) -> None:
+    """Writes runs with any content of all fields but those in NOT_KEPT, and reads them."""
+    with TemporaryDirectory() as folder:
+        path, given = Path(folder) / "x", {"verdict": verdict, "klass": klass, "schedule": schedule}
+        header = write_trace(path, run, scenario=scenario, versions=versions, **given)  # type: ignore[arg-type]
+        trace = read_trace(path)
+        trace.check()
+        back = trace.run()
+        assert compare(trace, Trace.of(run)) is None
+    assert (trace.header, trace.schedule) == (header, schedule)
+    assert (header.verdict, header.klass, header.scenario) == (verdict, klass, scenario)
+    first = min((one.written[0] for one in run.times if one.written), default=0)
+    assert back == replace(
+        run,
+        journals=read_form(run),
+        versions=versions | run.versions,
+        times=tuple(ActorTimes(tuple(at - first for at in one.written), shifted(one.over, first)) for one in run.times),
+    )
+
+
+def shifted(over: Mapping[int, int], by_ns: int) -> dict[int, int]:
+    return {op: at - by_ns for op, at in over.items()}
+
+
+def read_form(run: Run) -> list[list[RawRecord]]:
+    """Returns the journals as a reader gets them. Each record has all places of its kind and site, and each exception
+    the message of the last one.
+    """
+    places: dict[tuple[str, str], set[str]] = {}
+    for one in chain.from_iterable(run.journals):
+        places.setdefault((one[KIND], one[SITE]), set()).add(one[WHERE])
+    found = written_form(run)
+    for own, journal in zip(found, run.journals, strict=True):
+        said = journal[-1][RAISED_MESSAGE] if journal and journal[-1][KIND] == "raised" else ""
+        for at, one in enumerate(own):
+            where = " or ".join(sorted(places[one[KIND], one[SITE]] - {""}))
+            own[at] = changed(one, where=where, **({"message": said} if one[KIND] == "raised" else {}))
+    return found
 
 
 # ---- all or nothing

@@ -44,6 +44,9 @@ def test_json_at_the_limits_is_read() -> None:
     assert loads(deep) == loads_once(deep)
     assert loads(b"[" + b"9" * DIGITS + b"]") == [10**DIGITS - 1]
     assert loads(b'"' + b"9" * 5_000 + b'"') == "9" * 5_000, "a text of digits is no number"
+    assert loads(b'"a: ' + b"9" * 5_000 + b'"') == "a: " + "9" * 5_000, "also behind another word"
+    many = json.dumps({'"a': "," * 300_000}).encode()
+    assert loads_once(many) == json.loads(many), "commas of a text separate no values"
     refuse_deep([[[()]]] * 100)
 
 

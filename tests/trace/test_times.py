@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from dpsim.contract.ops import KIND
 from dpsim.contract.times import ActorTimes
 from dpsim.contract.world import At, Delay, Run
 from dpsim.trace import TraceError, digest, read_trace, write_trace
+from dpsim.trace.strict_json import MOST_VALUES
 from tests.programs import run, world_of
 
 WORLD = world_of(2, hosts=["h"], times=True, delays=(Delay(1, At("agree", 0), 5_000),))
@@ -98,3 +100,18 @@ def test_times_of_other_records_are_left_out(tmp_path: Path, done: Run) -> None:
     path = written(tmp_path / "x", done)
     path.write_text(path.read_text().replace('"times":{"written":[[0,', '"times":{"written":[['))
     assert read_trace(path).run().times == ()
+
+
+@pytest.mark.slow
+def test_a_long_run_has_times_of_all_records(tmp_path: Path, done: Run) -> None:
+    """Writes more times than another section may have values. The faulty twin claims as many for fewer records."""
+    launch, number = next(raw for raw in done.journals[0] if raw[KIND] == "launch"), MOST_VALUES // 3 + 1
+    times = ActorTimes(range(number), {at: at + 1 for at in range(number)})
+    made = replace(done, journals=[[launch] * number], ends=["finished"], waited_ns=[0], times=(times,))
+    path = written(tmp_path / "x", made)
+    trace = read_trace(path)
+    trace.check()
+    assert len(trace.times[0].over) == number
+    path.write_bytes(path.read_bytes().replace(b'"over":[[', b'"over":[[' + b"0,0," * MOST_VALUES))
+    with pytest.raises(TraceError, match=re.escape('expected {"section":"times"')):
+        read_trace(path).check()

@@ -9,6 +9,7 @@ first row of a run lists the parts that it should run, and declares with count 0
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from dpsim.contract.words import BadInput, printable
+from dpsim.trace.strict_json import loads
 
 SCHEMA_VERSION = 1
 """The version increases if a key changes its meaning."""
@@ -76,11 +78,11 @@ def append(file: Path, row: NightRow) -> None:
     OSError.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    line = row.model_dump_json(exclude_defaults=True).removeprefix("{")
+    content = {"schema_version": row.schema_version, **row.model_dump(exclude_defaults=True)}
+    line = json.dumps(content, separators=(",", ":"))  # in ASCII: a text may have what UTF-8 lacks
     with file.open("a+b") as out:
         open_line = out.tell() > 0 and _last_byte(file) != b"\n"
-        begins = f'{{"schema_version":{row.schema_version},'
-        out.write(b"\n" * open_line + f"{begins}{line}\n".encode())
+        out.write(b"\n" * open_line + f"{line}\n".encode())
         out.flush()
         os.fsync(out.fileno())
 
@@ -103,8 +105,8 @@ def read(file: Path) -> list[NightRow]:
     with file.open("rb") as lines:
         for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), b""), 1):
             try:
-                row = NightRow.model_validate_json(line)
-            except ValidationError as error:
+                row = NightRow.model_validate(loads(line))
+            except ValueError as error:
                 raise NightRefused(f"{file}: line {number} is no row of a night: {_why(error)}; delete it") from None
             if row.schema_version != SCHEMA_VERSION:
                 raise NightRefused(
@@ -115,7 +117,9 @@ def read(file: Path) -> list[NightRow]:
     return rows
 
 
-def _why(error: ValidationError) -> str:
+def _why(error: ValueError) -> str:
+    if not isinstance(error, ValidationError):
+        return printable(str(error))[:200]
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     return printable(f"{place}: {first['msg']}" if place else first["msg"])[:200]

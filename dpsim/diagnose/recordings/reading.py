@@ -25,8 +25,6 @@ LARGEST = 1 << 30
 """The largest number of bytes of a file."""
 
 RANKS = 1 << 20
-LONGEST = 4_096
-"""The largest number of bytes of a text."""
 
 TO_DO = "a file that is no recording has to leave the folder; then its rank counts as one without a recording"
 
@@ -202,7 +200,7 @@ class _Texts:
         while at + layout.TEXT.size <= stop:
             size, kind = layout.TEXT.unpack_from(data, at)
             at += layout.TEXT.size
-            if size > LONGEST or at + size > stop:
+            if at + size > stop:
                 raise RecordingError(f"{name}: text {len(self.texts)} goes beyond the table. {TO_DO}")
             self.texts.append((kind, data[at : at + size].decode(errors="replace")))
             at += size

@@ -19,6 +19,7 @@ laughs" limits of go-yaml.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -46,7 +47,7 @@ TEXT = 64  # this number of characters counts as one value, because an alias rep
 TOO_MANY = f"more than {MAX_NODES} values, aliases expanded ({TEXT} characters of a text count as one); expected fewer"
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,24})")
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,299})")
 _FLOAT = re.compile(r"[-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|[-+]?\.[0-9]+([eE][-+][0-9]+)?")
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_TAG + kind for kind in ("null", "bool", "int", "float", "str", "timestamp", "value", "merge")}
@@ -263,7 +264,7 @@ def _value(tag: str, text: str) -> Any:
         return int(text.replace("_", ""))
     if tag == _TAG + "float" and _FLOAT.fullmatch(text):
         number = float(text.replace("_", ""))
-        return number if abs(number) < 1e300 else text
+        return number if math.isfinite(number) else text
     return text
 
 
