@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dpsim.checks.classes import CLASSES, row_of
+from dpsim.checks.classes import NAMES, rows_of
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
 from dpsim.cli.contract_calls import all_calls, calls
@@ -38,7 +38,7 @@ def names() -> list[str]:
     classes += [hook["name"] for hook in hooks]
     methods = [method["name"] for hook in hooks for method in hook["methods"]]
     calls = [called for one in all_calls() for called in (one["name"], one["name"].rpartition(".")[2])]
-    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *CLASSES, *keys()]
+    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *NAMES, *keys()]
     return [*dict.fromkeys([*found, *calls, *classes, *methods])]
 
 
@@ -85,13 +85,14 @@ def _variant(name: str) -> Iterator[Meaning]:
 
 
 def _class(name: str) -> Iterator[Meaning]:
-    known = row_of(name)
-    if known.words:
-        found_by = [one.name for one in registry.variants() if one.expected == name]
+    """Yields each row of the class, or the row of a full name. A row of any word has the word of `name`."""
+    for known in rows_of(name):
+        full = name if "<" in known.name else known.name
+        found_by = [one.name for one in registry.variants() if one.expected == full]
         yield {
             "kind": "class",
-            "name": name,
-            "family": kind_words(name),
+            "name": full,
+            "family": kind_words(full),
             "meaning": known.words,
             "cure": known.cure,
             "variants": found_by,

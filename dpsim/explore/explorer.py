@@ -39,10 +39,10 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violate
 
 
 class Problem(NamedTuple):
-    """Something that is wrong in a run. `klass`: the class of the finding. `what`: a text that is equal for the same
-    problem in two runs. `causes`: the steps on which the problem depends, as a mask of the bits of labels; None for all
-    steps. `evidence`: data that the judge of the run keeps, because another run along this schedule may not show the
-    problem.
+    """Something that is wrong in a run. `klass`: the full name of the finding's class. `what`: a text that is equal for
+    the same problem in two runs; it may begin with the class alone, without its detail. `causes`: the steps on which
+    the problem depends, as a mask of the bits of labels; None for all steps. `evidence`: data that the judge of the run
+    keeps, because another run along this schedule may not show the problem.
     """
 
     klass: str
@@ -79,7 +79,10 @@ class Failure:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.problem.what, self.normal)
+        """A short name of the failure with its schedule. The schedule decides the detail, so the name covers it."""
+        klass, what = self.problem.klass, self.problem.what
+        begins = what.partition(" ")[0]
+        return fingerprint(what.replace(begins, klass, 1) if klass.startswith(f"{begins}:") else what, self.normal)
 
     def add(self, other: Failure) -> None:
         """Adds another occurrence of the same problem."""

@@ -13,8 +13,9 @@ import os
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError, field_validator
 
+from dpsim.checks.classes import class_and_detail
 from dpsim.contract.words import BadInput, printable
 
 SCHEMA_VERSION = 1
@@ -39,6 +40,13 @@ class Found(BaseModel):
     what: str
     message: str = ""
     show: str = ""
+
+    @field_validator("what")
+    @classmethod
+    def _without_detail(cls, what: str) -> str:
+        """Returns the name without the detail of its class, which older nights have."""
+        name, space, rest = what.partition(" ")
+        return f"{class_and_detail(name)[0]}{space}{rest}"
 
 
 class NightRow(BaseModel):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpsim.checks.classes import row_of
+from dpsim.checks.classes import class_and_detail, json_of, row_of
 from dpsim.contract.chain import chain_text
 from dpsim.contract.words import printable, ranks_text
 from dpsim.diagnose.dumps.explanation import Explanation, Suspect
@@ -26,7 +26,7 @@ from dpsim.diagnose.fitting import LABEL, NO_MAJORITY, WIDTH, block, cut, folded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The version of the JSON. It increases if a field changes its meaning or disappears, and not for a new field."""
 
 LINES = 10
@@ -83,7 +83,7 @@ def _more(parts: Sequence[str], lines: Sequence[str]) -> bool:
 def headline(found: Explanation, culprit: bool = True) -> str:
     """Returns outcome and class, and the ranks that are the cause."""
     who = ranks_text(found.culprit.ranks) if culprit and found.culprit is not None else ""
-    return "  ".join(filter(None, (found.outcome.upper(), found.klass, who)))
+    return "  ".join(filter(None, (found.outcome.upper(), class_and_detail(found.klass)[0], who)))
 
 
 def _culprit(found: Explanation) -> list[str]:
@@ -160,7 +160,7 @@ def as_json(found: Explanation) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "outcome": found.outcome,
-        "class": found.klass or None,
+        **json_of(found.klass or None),
         "culprit": None if found.culprit is None else _suspect(found.culprit),
         "said": found.said or None,
         "waits": list(found.waits),
