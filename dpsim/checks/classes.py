@@ -246,5 +246,6 @@ def rows_of(klass: str) -> list[Class]:
     ]
 
 
-NAMES = tuple(dict.fromkeys(part for name in CLASSES for part in (class_and_detail(name)[0], name)))
-"""All classes, each before the full names of its rows."""
+def names() -> list[str]:
+    """Returns all classes, each before the full names of its rows."""
+    return [*dict.fromkeys(part for name in CLASSES for part in (class_and_detail(name)[0], name))]

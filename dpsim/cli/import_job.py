@@ -42,13 +42,14 @@ def import_job(
         differ = bool(blamed) and found.culprit is not None and not {*blamed} & {*found.culprit.ranks}
         if primary is not None:
             culprit = {"culprit": {"rank": named.rank}} if named is not None and not differ else {}
-            made["expect"] = {"class": class_and_detail(primary.klass)[0], **culprit}
+            made["expect"] = {"class": primary.klass, **culprit}
         output.write_text(dump_scenario(scenario_from(made)))
         calls = sum(not row.startswith("step ") for own in made["protocol"]["params"]["calls"] for row in own)
         say(f"{output}: {counted(calls, 'call')} of {counted(len(made['protocol']['params']['calls']), 'rank')}")
         say(f"the job:        {headline(found)}")
         who = f", {ranks_text(blamed)}" if blamed else ""
-        say(f"the simulation: {result.verdict.upper()}{'' if primary is None else '  ' + made['expect']['class']}{who}")
+        klass = "" if primary is None else f"  {class_and_detail(primary.klass)[0]}"
+        say(f"the simulation: {result.verdict.upper()}{klass}{who}")
         if found.klass and found.outcome in ("hang", "undecided") and result.verdict == "held":
             say("note: no hang: the calls lack its cause, e.g. the order on an NCCL stream (docs/a-job-hangs.md)")
         if differ:

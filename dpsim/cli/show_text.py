@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dpsim.checks.classes import NAMES, rows_of
+from dpsim.checks import classes as of_findings
+from dpsim.checks.finding import matches
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
 from dpsim.cli.contract_calls import all_calls, calls
@@ -38,7 +39,7 @@ def names() -> list[str]:
     classes += [hook["name"] for hook in hooks]
     methods = [method["name"] for hook in hooks for method in hook["methods"]]
     calls = [called for one in all_calls() for called in (one["name"], one["name"].rpartition(".")[2])]
-    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *NAMES, *keys()]
+    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *of_findings.names(), *keys()]
     return [*dict.fromkeys([*found, *calls, *classes, *methods])]
 
 
@@ -86,9 +87,9 @@ def _variant(name: str) -> Iterator[Meaning]:
 
 def _class(name: str) -> Iterator[Meaning]:
     """Yields each row of the class, or the row of a full name. A row of any word has the word of `name`."""
-    for known in rows_of(name):
+    for known in of_findings.rows_of(name):
         full = name if "<" in known.name else known.name
-        found_by = [one.name for one in registry.variants() if one.expected == full]
+        found_by = [one.name for one in registry.variants() if one.expected and matches(full, one.expected)]
         yield {
             "kind": "class",
             "name": full,

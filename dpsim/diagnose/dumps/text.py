@@ -1,6 +1,6 @@
 """Text: prints an explanation in at most ten lines of 120 columns, or as JSON.
 
-    HANG  HANG:COLLECTIVE:MISSING_RANK  a rank left out a collective in which its peers wait
+    HANG  HANG:COLLECTIVE  a rank left out a collective in which its peers wait
     culprit   rank 2, all_reduce #6 on default_pg at train.py:42 < steps
               rank 2 did not make all_reduce #6 on default_pg; ranks 0, 1, 3 wait in it
     waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
