@@ -89,5 +89,5 @@ def test_the_page_leaves_out_times_and_commands() -> None:
     assert shown(lines) == "VIOLATED  X"
     assert (
         shown("printed\nHELD  in 1 schedule: 2 steps on 2 ranks (sim)\nnote: n\n\nsteps  2\n")
-        == "HELD  2 steps on 2 ranks\nnote: n"
+        == "HELD  in 1 schedule: 2 steps on 2 ranks\nnote: n"
     )

@@ -205,7 +205,7 @@ def test_a_failure_shows_the_report_and_the_replay(pytester: pytest.Pytester, sc
             "*--- replay ---*",
             "dpsim run scenarios/two.yaml --backend sim --module tests.agreeing",
             "*=== scenarios that are not as expected ===*",
-            "HANG:COLLECTIVE:MISSING_RANK  rank 1, step 2, dp.agree*  replay: dpsim run scenarios/two.yaml *",
+            "HANG:COLLECTIVE  rank 1, step 2, dp.agree*  replay: dpsim run scenarios/two.yaml *",
             "FAILED scenarios/two.yaml::sim*",
         ]
     )
