@@ -193,8 +193,6 @@ def problem(finding: Finding, run: SimRun) -> Problem:
 def identity(finding: Finding) -> str:
     """Returns a text that is equal for the same mistake in two schedules: class, culprit and site, without detail,
     step and ordinal.
-
-    One mistake may show in several ways, because schedules differ.
     """
     klass, culprit = class_and_detail(finding.klass)[0], finding.culprit
     return klass if culprit is None else f"{klass} {culprit.who} {culprit.site}"

@@ -2,7 +2,7 @@
 
 The full name of a row is a path of words joined by colons, the most general first. Its first word is the family. At
 most two words are the class, which heads a report. The third word is the detail: how the mistake showed. One mistake
-may show in several ways, because schedules differ; so expectations and reports name the class alone.
+may show in several ways, because schedules differ; so reports and the identity of a failure have the class alone.
 
     >>> class_and_detail("HANG:COLLECTIVE:MISSING_RANK"), class_and_detail("STALE:FREED")
     (('HANG:COLLECTIVE', 'MISSING_RANK'), ('STALE:FREED', ''))
@@ -230,20 +230,9 @@ def class_and_detail(name: str) -> tuple[str, str]:
 
 
 def json_of(name: str | None) -> dict[str, str | None]:
-    """Returns the class and the detail of a full name as in JSON, with null for what is missing.
-
-    >>> json_of("HANG:JOIN"), json_of(None)
-    ({'class': 'HANG:JOIN', 'detail': None}, {'class': None, 'detail': None})
-    """
+    """Returns the class and the detail of a full name as in JSON, with null for what is missing."""
     klass, detail = class_and_detail(name or "")
     return {"class": klass or None, "detail": detail or None}
-
-
-def rows_of(klass: str) -> list[Class]:
-    """Returns the rows of a class, or the row of a full name. Empty for what dpsim does not know."""
-    return [one for one in CLASSES.values() if class_and_detail(one.name)[0] == klass] or [
-        one for one in [row_of(klass)] if one.words
-    ]
 
 
 def names() -> list[str]:

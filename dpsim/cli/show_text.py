@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dpsim.checks import classes as of_findings
+from dpsim.checks.classes import CLASSES, row_of
+from dpsim.checks.classes import names as names_of_classes
 from dpsim.checks.finding import matches
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
@@ -39,7 +40,7 @@ def names() -> list[str]:
     classes += [hook["name"] for hook in hooks]
     methods = [method["name"] for hook in hooks for method in hook["methods"]]
     calls = [called for one in all_calls() for called in (one["name"], one["name"].rpartition(".")[2])]
-    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *of_findings.names(), *keys()]
+    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *names_of_classes(), *keys()]
     return [*dict.fromkeys([*found, *calls, *classes, *methods])]
 
 
@@ -86,14 +87,14 @@ def _variant(name: str) -> Iterator[Meaning]:
 
 
 def _class(name: str) -> Iterator[Meaning]:
-    """Yields each row of the class, or the row of a full name. A row of any word has the word of `name`."""
-    for known in of_findings.rows_of(name):
-        full = name if "<" in known.name else known.name
-        found_by = [one.name for one in registry.variants() if one.expected and matches(full, one.expected)]
+    """Yields each row that the name selects, or the row of any word."""
+    rows = [one for one in CLASSES.values() if matches(one.name, name)] or [row_of(name)._replace(name=name)]
+    for known in rows if rows[0].words else ():
+        found_by = [one.name for one in registry.variants() if one.expected and matches(known.name, one.expected)]
         yield {
             "kind": "class",
-            "name": full,
-            "family": kind_words(full),
+            "name": known.name,
+            "family": kind_words(known.name),
             "meaning": known.words,
             "cure": known.cure,
             "variants": found_by,

@@ -66,7 +66,7 @@ class Failure:
     """A problem with a schedule that shows it. `first`, `by`: the number of the run and the strategy that found it
     first. `seen`: the number of runs that showed it. `normal`: the draws that did not take their first option, and then
     the labels of its causes in normal form. Of all schedules that showed it, the one with the least normal form stays.
-    So the order of the runs does not matter. `in_time`: only the timed run shows the problem, and no schedule.
+    So the order of runs does not matter, and `fingerprint` covers the detail. `in_time`: only the timed run shows it.
     """
 
     problem: Problem
@@ -79,10 +79,8 @@ class Failure:
 
     @property
     def fingerprint(self) -> str:
-        """A short name of the failure with its schedule. The schedule decides the detail, so the name covers it."""
-        klass, what = self.problem.klass, self.problem.what
-        begins = what.partition(" ")[0]
-        return fingerprint(what.replace(begins, klass, 1) if klass.startswith(f"{begins}:") else what, self.normal)
+        klass, (begins, *rest) = self.problem.klass, self.problem.what.split(" ")
+        return fingerprint(" ".join([klass if klass.startswith(f"{begins}:") else begins, *rest]), self.normal)
 
     def add(self, other: Failure) -> None:
         """Adds another occurrence of the same problem."""

@@ -13,9 +13,8 @@ import os
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
 
-from dpsim.checks.classes import class_and_detail
 from dpsim.contract.words import BadInput, printable
 
 SCHEMA_VERSION = 1
@@ -40,13 +39,6 @@ class Found(BaseModel):
     what: str
     message: str = ""
     show: str = ""
-
-    @field_validator("what")
-    @classmethod
-    def _without_detail(cls, what: str) -> str:
-        """Returns the name without the detail of its class, which older nights have."""
-        name, space, rest = what.partition(" ")
-        return f"{class_and_detail(name)[0]}{space}{rest}"
 
 
 class NightRow(BaseModel):

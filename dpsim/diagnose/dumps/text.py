@@ -26,9 +26,6 @@ from dpsim.diagnose.fitting import LABEL, NO_MAJORITY, WIDTH, block, cut, folded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SCHEMA_VERSION = 2
-"""The version of the JSON. It increases if a field changes its meaning or disappears, and not for a new field."""
-
 LINES = 10
 """The largest number of lines of the text."""
 
@@ -158,7 +155,6 @@ def _fetch(found: Explanation) -> str:
 def as_json(found: Explanation) -> dict[str, Any]:
     """Returns the explanation as plain data."""
     return {
-        "schema_version": SCHEMA_VERSION,
         "outcome": found.outcome,
         **json_of(found.klass or None),
         "culprit": None if found.culprit is None else _suspect(found.culprit),

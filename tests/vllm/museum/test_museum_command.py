@@ -62,7 +62,7 @@ def test_museum_prints_the_table_as_json(mail: Path) -> None:
     first = entries(answer)["MAIL-FIRST"]
     assert first["class"] == first["found"] == "DISAGREEMENT:LEADER"
     assert (first["by"], first["wrong"], first["instead"]) == ("agreement", [], [])
-    assert first["twin"] == {"verdict": "proven", "schedules": 2, "class": None}
+    assert first["twin"] == {"verdict": "proven", "schedules": 2, "class": None, "detail": None}
     assert list(first["schedules"]) == list(STRATEGIES)
     assert first["schedules"]["dpor"] == {"median": 2, "worst": 2, "searches": 1, "missed": 0}
     assert first["schedules"]["fifo"] == {"median": None, "worst": None, "searches": 1, "missed": 1}
