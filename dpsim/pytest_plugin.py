@@ -598,14 +598,16 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if isinstance(item, ScenarioItem):
+        from dpsim.checks.classes import class_and_detail
+
         if report.skipped and isinstance(report.longrepr, tuple):
             report.longrepr = (str(item.path), None, report.longrepr[2])  # type: ignore[assignment]  # pytest allows None
         elif report.failed and call.excinfo is not None:
             error = call.excinfo.value
-            klass = error.klass if isinstance(error, ScenarioFailed) else type(error).__name__
+            known = class_and_detail(error.klass) if isinstance(error, ScenarioFailed) else (type(error).__name__, "")
             culprit = error.culprit if isinstance(error, ScenarioFailed) else ""
             report.sections.append(("replay", item.replay))
-            properties = {"class": klass, "culprit": culprit, "replay": item.replay}
+            properties = {"class": known[0], "detail": known[1], "culprit": culprit, "replay": item.replay}
             report.user_properties += [(f"dpsim_{key}", value) for key, value in properties.items()]
     elif report.failed and call.excinfo is not None and "dpsim.campaign.properties" in sys.modules:
         _shorten(item, report, call.excinfo)

@@ -27,6 +27,7 @@ from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.campaign.to_prove import Known, to_prove
 from dpsim.campaign.unseen import Against
+from dpsim.checks.classes import class_and_detail, row_of
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.words import counted
@@ -74,7 +75,9 @@ class Shown:
         """Returns the report of the failure, with its schedule. `extras`: further facts from the caller."""
         extras = extras._replace(schedule=self._schedule(), shared=self.shared)
         if self.run is None:
-            lines = [f"VIOLATED  {self.failure.problem.klass}", *self._schedule(), *extras.next]
+            name = self.failure.problem.klass
+            first = f"VIOLATED  {class_and_detail(name)[0]}  {row_of(name).words}".rstrip()
+            lines = [first, *self._schedule(), *extras.next]
         else:
             lines = [report(self.run, self.findings, extras, full)]
         return "\n".join([*lines, *[_NOT_CONFIRMED] * (not self.confirmed)])

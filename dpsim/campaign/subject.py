@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from dpsim.alone.messages import Module
 from dpsim.backend.journal.whereabouts import whereabouts
+from dpsim.checks.classes import class_and_detail
 from dpsim.checks.expected import HELD, Expected
 from dpsim.checks.finding import Finding, can_match
 from dpsim.checks.judge import judge, switch_off
@@ -190,8 +191,8 @@ def problem(finding: Finding, run: SimRun) -> Problem:
 
 
 def identity(finding: Finding) -> str:
-    """Returns a text that is equal for the same mistake in two schedules: class, culprit and site, without step and
-    ordinal.
+    """Returns a text that is equal for the same mistake in two schedules: class, culprit and site, without detail,
+    step and ordinal.
     """
-    culprit = finding.culprit
-    return finding.klass if culprit is None else f"{finding.klass} {culprit.who} {culprit.site}"
+    klass, culprit = class_and_detail(finding.klass)[0], finding.culprit
+    return klass if culprit is None else f"{klass} {culprit.who} {culprit.site}"

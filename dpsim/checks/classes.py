@@ -1,14 +1,20 @@
 """Classes: the table of all classes of findings, one row each. A class is added here, and in no other list.
 
-A class is a path of words joined by colons, the most general first: its family, and then the detail. A row has what
-dpsim prints about the class. `words` stand in the first line of a report, and `cure` is the usual fix. A report names
-the rank, the line and the cause of one finding; a cure describes what all fixes of its class have in common. For those
-who write checks, `meaning` tells when a check reports the class, if `words` do not tell it exactly.
+The full name of a row is a path of words joined by colons, the most general first. Its first word is the family. At
+most two words are the class, which heads a report. The third word is the detail: how the mistake showed. One mistake
+may show in several ways, because schedules differ; so reports and the identity of a failure have the class alone.
+
+    >>> class_and_detail("HANG:COLLECTIVE:MISSING_RANK"), class_and_detail("STALE:FREED")
+    (('HANG:COLLECTIVE', 'MISSING_RANK'), ('STALE:FREED', ''))
+
+A row has what dpsim prints about a finding. `words` stand in the first line of a report, and `cure` is the usual fix. A
+report names the rank, the line and the cause of one finding; a cure describes what all fixes of its row have in common.
+For those who write checks, `meaning` tells when a check reports the row, if `words` do not tell it exactly.
 
     >>> row_of("HANG:JOIN").cure
     'Let no thread join itself or a thread that joins it.'
-    >>> row_of("CRASH:KEYERROR").family, row_of("CRASH:KEYERROR").detail
-    ('CRASH', '<EXCEPTION>')
+    >>> row_of("CRASH:KEYERROR").name, row_of("CRASH:KEYERROR").family
+    ('CRASH:<EXCEPTION>', 'CRASH')
 
 A part in angle brackets stands for any word, or several. `dpsim show CLASS`, docs/finding-classes.md, reports and the
 completion of the command line read this table, and dpsim refuses a pattern that selects none of its classes.
@@ -31,10 +37,6 @@ class Class(NamedTuple):
     @property
     def family(self) -> str:
         return self.name.partition(":")[0]
-
-    @property
-    def detail(self) -> str:
-        return self.name.partition(":")[2]
 
 
 _ROWS = (
@@ -214,3 +216,25 @@ def row_of(klass: str) -> Class:
     """Returns the row of a finding's class. Of a class that dpsim does not know, all texts are empty."""
     open_ended = (one for one in CLASSES.values() if "<" in one.name and klass.startswith(one.name.partition("<")[0]))
     return CLASSES.get(klass) or next(open_ended, Class(klass, "", ""))
+
+
+def class_and_detail(name: str) -> tuple[str, str]:
+    """Returns the class and the detail of a full name, or of a pattern. The detail is "" if there is none.
+
+    A part in angle brackets may itself contain colons, so the row decides how many words the name has.
+    """
+    if row_of(name).name.count(":") < 2:
+        return name, ""
+    klass, _, detail = name.rpartition(":")
+    return klass, detail
+
+
+def json_of(name: str | None) -> dict[str, str | None]:
+    """Returns the class and the detail of a full name as in JSON, with null for what is missing."""
+    klass, detail = class_and_detail(name or "")
+    return {"class": klass or None, "detail": detail or None}
+
+
+def names() -> list[str]:
+    """Returns all classes, each before the full names of its rows."""
+    return [*dict.fromkeys(part for name in CLASSES for part in (class_and_detail(name)[0], name))]

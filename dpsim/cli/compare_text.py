@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from dpsim.checks.classes import json_of
 from dpsim.contract.words import printable, step_words
 from dpsim.trace import Difference, Trace, scenario_changes
 
@@ -65,7 +66,7 @@ def _header(trace: Trace) -> dict[str, Any]:
         "file": trace.name,
         "backend": header.backend,
         "verdict": header.verdict,
-        "class": header.klass,
+        **json_of(header.klass),
         "records": header.records,
         "digest": header.digest,
     }

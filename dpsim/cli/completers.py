@@ -78,7 +78,7 @@ def kinds(incomplete: str) -> Iterable[str]:
 @_completer
 def names(incomplete: str) -> Iterator[str]:
     """What `dpsim show` explains, without the hooks and types: dpsim would read the sources of all protocols."""
-    from dpsim.checks.classes import CLASSES
+    from dpsim.checks.classes import names as names_of_classes
     from dpsim.contract import registry
     from dpsim.contract.keys import keys
     from dpsim.scenario.locate import bundled_scenarios
@@ -87,4 +87,4 @@ def names(incomplete: str) -> Iterator[str]:
     for protocol in registry.protocols():
         yield from (protocol.name, *(form for form in protocol.forms if form != "default"))
     yield from variants(incomplete)
-    yield from (*CLASSES, *backends(incomplete), *keys())
+    yield from (*names_of_classes(), *backends(incomplete), *keys())

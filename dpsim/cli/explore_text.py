@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dpsim.campaign.to_prove import to_prove
+from dpsim.checks.classes import json_of
 from dpsim.checks.expected import Expected
 from dpsim.cli import explore_against
 from dpsim.cli.console import columns, painted
@@ -236,7 +237,7 @@ def as_json(
         "probes": {probe: found.probes[probe] for probe in dict.fromkeys([*explored.subject.probes, *found.probes])},
         "failures": [
             {
-                "class": one.failure.problem.klass,
+                **json_of(one.failure.problem.klass),
                 "what": one.failure.problem.what,
                 "fingerprint": one.failure.fingerprint,
                 "by": one.failure.by,
@@ -248,7 +249,7 @@ def as_json(
             }
             for one in explored.shown
         ],
-        "class": failure.problem.klass if failure else None,
+        **json_of(failure.problem.klass if failure else None),
         "culprit": None if primary is None or primary.culprit is None else str(primary.culprit),
         **_evidence(explored, scenario, goes_on),
         "against": explore_against.as_json(explored.against),

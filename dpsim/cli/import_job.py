@@ -25,6 +25,7 @@ def import_job(
 ) -> None:
     """Write the calls of a hung job as a scenario: to run, to change and to explore."""
     with one_line_errors():
+        from dpsim.checks.classes import class_and_detail
         from dpsim.cli.explain import job_of_folder
         from dpsim.contract.words import counted, ranks_text
         from dpsim.diagnose.dumps.text import headline
@@ -47,7 +48,8 @@ def import_job(
         say(f"{output}: {counted(calls, 'call')} of {counted(len(made['protocol']['params']['calls']), 'rank')}")
         say(f"the job:        {headline(found)}")
         who = f", {ranks_text(blamed)}" if blamed else ""
-        say(f"the simulation: {result.verdict.upper()}{'' if primary is None else '  ' + primary.klass}{who}")
+        klass = "" if primary is None else f"  {class_and_detail(primary.klass)[0]}"
+        say(f"the simulation: {result.verdict.upper()}{klass}{who}")
         if found.klass and found.outcome in ("hang", "undecided") and result.verdict == "held":
             say("note: no hang: the calls lack its cause, e.g. the order on an NCCL stream (docs/a-job-hangs.md)")
         if differ:

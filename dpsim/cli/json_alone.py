@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 STDOUT, STDERR = 1, 2
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The version of the objects that `--json` prints. It increases if a key changes its meaning."""
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.campaign.museum import FOLDER, exhibit
+from dpsim.checks.classes import json_of
 from dpsim.cli.console import columns
 from dpsim.cli.list_text import NOT_CAUGHT
 from dpsim.contract.registry import VariantEntry
@@ -47,7 +48,7 @@ def _card(entry: VariantEntry, file: Path | None, more: str) -> dict[str, Any]:
         "protocol": entry.protocol,
         "form": entry.form,
         "twin": entry.twin or None,
-        "class": entry.expected,
+        **json_of(entry.expected),
         "reason": entry.reason or None,
         "source": f"{entry.make.__module__}.{entry.make.__qualname__}",
         "run": None if file is None else f"dpsim run {_named(file)}{more}",
@@ -76,7 +77,9 @@ def _rows(card: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("mistake" if card["class"] else "change", card["mistake"]),
         ("shown by", without if card["exhibit"] is None else card["shown_by"]),
         ("made from", f"{card['protocol']}, form {card['form']}" + (f", by {card['twin']}" if card["twin"] else "")),
-        ("caught as", card["class"]) if card["class"] else ("not caught", f"{NOT_CAUGHT}: {card['reason']}"),
+        ("caught as", ":".join(filter(None, (card["class"], card["detail"]))))
+        if card["class"]
+        else ("not caught", f"{NOT_CAUGHT}: {card['reason']}"),
         ("source", card["source"]),
     ]
     return rows if card["exhibit"] is None else [*rows, ("run it", card["run"]), ("explore", card["explore"])]

@@ -1,7 +1,7 @@
 """Prints the table of the museum, a collection of known mistakes: what finds each, and after how many schedules.
 
-    entry    class                         by      twin                schedules until found
-    M-DP-1   HANG:COLLECTIVE:MISSING_RANK  ledger  proven, 1 schedule  1 by every strategy
+    entry    class            by      twin                schedules until found
+    M-DP-1   HANG:COLLECTIVE  ledger  proven, 1 schedule  1 by every strategy
 
 A row is one known mistake. Its last cells say how many schedules a search needs to find the mistake. If the search
 strategies need different numbers, the row has a cell for each strategy. `random:3/17` means that searches with the
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsim.campaign.museum import SEEDS, Exhibition, Row
+from dpsim.checks.classes import class_and_detail, json_of
 from dpsim.cli.console import columns
 from dpsim.contract.words import counted
 from dpsim.explore import STRATEGIES, Exploration
@@ -58,7 +59,7 @@ def _cells(row: Row, limit: int) -> tuple[str, str, str, str, str]:
     found, twin = row.found, row.twin
     return (
         row.entry.name,
-        found.klass if found else "-",
+        class_and_detail(found.klass)[0] if found else "-",
         found.check if found else "-",
         _explored(twin),
         _needed(row, limit),
@@ -120,13 +121,13 @@ def _entry(row: Row) -> dict[str, Any]:
     return {
         "id": row.entry.name,
         "exhibit": str(row.file),
-        "class": row.entry.expected,
+        **json_of(row.entry.expected),
         "reason": row.entry.reason or None,
         "found": found.klass if found else None,
         "by": found.check if found else None,
         "instead": row.instead,
         "schedules": {name: _statistics(searches) for name, searches in row.searches.items()},
-        "twin": {"verdict": twin.verdict, "schedules": twin.runs, "class": broken.klass if broken else None},
+        "twin": {"verdict": twin.verdict, "schedules": twin.runs, **json_of(broken.klass if broken else None)},
         "wrong": row.wrong,
     }
 

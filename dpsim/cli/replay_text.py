@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsim.campaign.results import whole_report
+from dpsim.checks.classes import json_of
 from dpsim.cli.console import painted
 from dpsim.contract.words import printable
 from dpsim.diagnose.evidence import NOTHING, Extras, evidence, in_words
@@ -71,7 +72,7 @@ def as_json(replayed: Replayed, extras: Extras = NOTHING, folder: Path | None = 
         "scenario": replayed.scenario.name,
         "backend": replayed.backend,
         "same": replayed.same,
-        "class": replayed.findings[0].klass if replayed.findings else None,
+        **json_of(replayed.findings[0].klass if replayed.findings else None),
         "class_in_trace": replayed.klass,
         "steps": None if replayed.noted is None else sum(not is_draw(word) for word in replayed.noted),
         "skipped": replayed.skipped,

@@ -4,7 +4,7 @@
     backend                sim
     steps                  1,791 on 4 ranks
     ...
-    HELD  1791 steps on 4 ranks (sim)
+    HELD  in 1 schedule: 1,791 steps on 4 ranks (sim)
     2 findings switched off: 2 by RACE:*
     expected: held; met
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from dpsim.checks.classes import json_of
 from dpsim.checks.judge import counted as counted_off
 from dpsim.checks.judge import not_run, switched_off_text
 from dpsim.cli.console import columns, painted
@@ -115,7 +116,8 @@ def verdict_line(result: Result) -> str:
         return f"VACUOUS  {nothing}: there was nothing to coordinate"
     services = len(result.run.services)
     beside = f" and {services} service{'s' * (services != 1)}" if services else ""
-    return f"HELD  {steps} step{'s' * (steps != 1)} on {ranks} rank{'s' * (ranks != 1)}{beside} ({result.run.backend})"
+    of_run = f"{counted(steps, 'step')} on {counted(ranks, 'rank')}{beside} ({result.run.backend})"
+    return f"HELD  in 1 schedule: {of_run}"
 
 
 def expectation_line(result: Result) -> str:
@@ -142,7 +144,7 @@ def as_json(result: Result, digest: str | None, extras: Extras = NOTHING) -> dic
         "backend": result.run.backend,
         "verdict": result.verdict,
         "lost": result.run.lost or None,
-        "class": primary.klass if primary else None,
+        **json_of(primary.klass if primary else None),
         "culprit": _culprit(primary) if primary else None,
         "met": result.unmet is None and result.unclaimed is None,
         "unmet": result.unmet,
@@ -151,7 +153,7 @@ def as_json(result: Result, digest: str | None, extras: Extras = NOTHING) -> dic
         "findings": [
             {
                 "check": finding.check,
-                "class": finding.klass,
+                **json_of(finding.klass),
                 "message": finding.message,
                 "culprit": _culprit(finding),
                 "details": list(finding.details),

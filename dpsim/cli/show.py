@@ -3,7 +3,8 @@
     dpsim show quickstart                              # a scenario: its file
     dpsim show conformance                           # a protocol: its forms, parameters and variants
     dpsim show M-DP-1                                # a variant: what it does wrong, and what finds it
-    dpsim show HANG:COLLECTIVE:MISSING_RANK          # a class of findings
+    dpsim show HANG:COLLECTIVE                       # a class of findings, with its details
+    dpsim show HANG:COLLECTIVE:MISSING_RANK          # one of them
     dpsim show gloo                                  # a backend
     dpsim show I-DP-6                                # a key that a message names
     dpsim show 3                                     # an exit code

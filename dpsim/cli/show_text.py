@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.checks.classes import CLASSES, row_of
+from dpsim.checks.classes import names as names_of_classes
+from dpsim.checks.finding import matches
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
 from dpsim.cli.contract_calls import all_calls, calls
@@ -38,7 +40,7 @@ def names() -> list[str]:
     classes += [hook["name"] for hook in hooks]
     methods = [method["name"] for hook in hooks for method in hook["methods"]]
     calls = [called for one in all_calls() for called in (one["name"], one["name"].rpartition(".")[2])]
-    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *CLASSES, *keys()]
+    found = [*bundled_files(), *(entry["name"] for entry in entries), *forms, *names_of_classes(), *keys()]
     return [*dict.fromkeys([*found, *calls, *classes, *methods])]
 
 
@@ -85,13 +87,14 @@ def _variant(name: str) -> Iterator[Meaning]:
 
 
 def _class(name: str) -> Iterator[Meaning]:
-    known = row_of(name)
-    if known.words:
-        found_by = [one.name for one in registry.variants() if one.expected == name]
+    """Yields each row that the name selects, or the row of any word."""
+    rows = [one for one in CLASSES.values() if matches(one.name, name)] or [row_of(name)._replace(name=name)]
+    for known in rows if rows[0].words else ():
+        found_by = [one.name for one in registry.variants() if one.expected and matches(known.name, one.expected)]
         yield {
             "kind": "class",
-            "name": name,
-            "family": kind_words(name),
+            "name": known.name,
+            "family": kind_words(known.name),
             "meaning": known.words,
             "cure": known.cure,
             "variants": found_by,

@@ -1,8 +1,8 @@
 """The two lines that `--quiet` prints: the verdict, and the expectation.
 
     $ dpsim run skip_one --quiet
-    VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
-    expected: violated, HANG:COLLECTIVE:MISSING_RANK; met
+    VIOLATED  HANG:COLLECTIVE  HANG: a rank left out a collective in which its peers wait
+    expected: violated, HANG:COLLECTIVE; met
 
 A replay has no expectation, so its second line says whether the run is that of the trace.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsim.checks.classes import class_and_detail
 from dpsim.cli.console import painted
 from dpsim.contract.words import printable, with_services
 from dpsim.diagnose.report import report
@@ -62,7 +63,7 @@ def of_worlds(name: str, sizes: Scale, total: int, whole: Whole) -> str:
 
     failure = None if whole.first is None else whole.first.explored.failure
     verdict_text = explore_worlds_text.whole_verdict(sizes, total, whole) + (
-        f": {failure.problem.klass}" if failure else ""
+        f": {class_and_detail(failure.problem.klass)[0]}" if failure else ""
     )
     good = whole.first is None and not whole.lost
     expected = explore_text.expectation_line(whole.expected, whole.unmet, whole.of_each)

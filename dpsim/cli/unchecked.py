@@ -1,6 +1,6 @@
 """Notes for a run or a search without findings: what the checks could not see, as the program does not record it.
 
-    HELD  2 steps on 2 ranks (sim)
+    HELD  in 1 schedule: 2 steps on 2 ranks (sim)
     note: no rank calls rank.decide, so no check compares values; ...
 
 One check compares the values of ranks, but only those that ranks pass to `rank.decide`. So a program that only prints

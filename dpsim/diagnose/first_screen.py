@@ -1,6 +1,6 @@
 """First screen: the summary of a report in at most ten lines of 120 columns, for every backend and every finding.
 
-    VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
+    VIOLATED  HANG:COLLECTIVE  HANG: a rank left out a collective in which its peers wait
     culprit   rank 1, step 5, dp.agree at step.py:134 < gather
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
     waits     rank 0 -> rank 1 (dp_cpu #5); rank 1 -> rank 0 (ep #5)
@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dpsim.checks.classes import row_of
+from dpsim.checks.classes import class_and_detail, row_of
 from dpsim.checks.finding import Finding
 from dpsim.contract.chain import chain_text
 from dpsim.contract.world import Run
@@ -112,10 +112,10 @@ def verdict_line(findings: Sequence[Finding]) -> str:
     klass, known, raised = findings[0].klass, kinds(findings), exception_of(findings[0])
     happened = row_of(klass).words + f" {raised}" * bool(raised)
     for count in range(len(known), 0, -1):
-        line = f"VIOLATED  {klass}  {', '.join(known[:count])}: {happened}"
+        line = f"VIOLATED  {class_and_detail(klass)[0]}  {', '.join(known[:count])}: {happened}"
         if len(line) <= WIDTH:
             return line
-    return f"VIOLATED  {klass}"
+    return f"VIOLATED  {class_and_detail(klass)[0]}"
 
 
 def remedy_of(finding: Finding) -> str:

@@ -39,10 +39,10 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violate
 
 
 class Problem(NamedTuple):
-    """Something that is wrong in a run. `klass`: the class of the finding. `what`: a text that is equal for the same
-    problem in two runs. `causes`: the steps on which the problem depends, as a mask of the bits of labels; None for all
-    steps. `evidence`: data that the judge of the run keeps, because another run along this schedule may not show the
-    problem.
+    """Something that is wrong in a run. `klass`: the full name of the finding's class. `what`: a text that is equal for
+    the same problem in two runs; it may begin with the class alone, without its detail. `causes`: the steps on which
+    the problem depends, as a mask of the bits of labels; None for all steps. `evidence`: data that the judge of the run
+    keeps, because another run along this schedule may not show the problem.
     """
 
     klass: str
@@ -66,7 +66,7 @@ class Failure:
     """A problem with a schedule that shows it. `first`, `by`: the number of the run and the strategy that found it
     first. `seen`: the number of runs that showed it. `normal`: the draws that did not take their first option, and then
     the labels of its causes in normal form. Of all schedules that showed it, the one with the least normal form stays.
-    So the order of the runs does not matter. `in_time`: only the timed run shows the problem, and no schedule.
+    So the order of runs does not matter, and `fingerprint` covers the detail. `in_time`: only the timed run shows it.
     """
 
     problem: Problem
@@ -79,7 +79,8 @@ class Failure:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.problem.what, self.normal)
+        klass, (begins, *rest) = self.problem.klass, self.problem.what.split(" ")
+        return fingerprint(" ".join([klass if klass.startswith(f"{begins}:") else begins, *rest]), self.normal)
 
     def add(self, other: Failure) -> None:
         """Adds another occurrence of the same problem."""

@@ -11,7 +11,7 @@ If a scenario runs a variant and gives no class, dpsim expects the class with wh
 in the file has precedence, so a scenario may expect a narrower one, and `class: "*"` expects any. A variant that is
 registered as harmless has no class, so dpsim then accepts any class.
 
-    protocol: {name: waves, variant: WAVES-1}                            # registered with HANG:COLLECTIVE:MISSING_RANK
+    protocol: {name: waves, variant: WAVES-1}                            # registered with HANG:COLLECTIVE
     expect: {verdict: violated}                                          # so a finding of that class
 
 This module only validates the section. It refuses a class that no check reports, and a class or a culprit with a
@@ -53,8 +53,8 @@ class ExpectAny(StrictModel):
 
     verdict: Literal["held", "proven", "vacuous", "violated"] = "held"
     klass: Annotated[ClassPattern | None, Field(alias="class")] = None
-    """The class of the first finding, e.g. HANG:COLLECTIVE:MISSING_RANK or DISAGREEMENT:*. If left out: the variant's,
-    or any.
+    """The class of the first finding, e.g. HANG:COLLECTIVE or DISAGREEMENT:*. A detail may follow it, as in
+    HANG:COLLECTIVE:MISSING_RANK. If left out: the variant's, or any.
     """
     culprit: ExpectedCulprit | None = None
     """The rank, and its step, that the first finding must blame. If left out: any."""

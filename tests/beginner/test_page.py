@@ -71,7 +71,7 @@ def test_each_mistake_has_a_place_or_a_warning() -> None:
 
 def test_a_cure_that_does_not_hold_is_no_cure() -> None:
     mistake = MISTAKES[0]
-    assert "Corrected lines:" in cure(mistake, "...\nHELD  2 steps on 2 ranks (sim)\n")
+    assert "Corrected lines:" in cure(mistake, "...\nHELD  in 1 schedule: 2 steps on 2 ranks (sim)\n")
     with pytest.raises(AssertionError, match="the cure of forgotten_await does not hold"):
         cure(mistake, "VIOLATED  HANG\n")
 
@@ -88,5 +88,6 @@ def test_the_page_leaves_out_times_and_commands() -> None:
     lines = "VIOLATED  X\nobserved  no rank moved for 1 s\nnext      dpsim run\nrun  x on sim: 3 ms\nexpected: held\n"
     assert shown(lines) == "VIOLATED  X"
     assert (
-        shown("printed\nHELD  2 steps on 2 ranks (sim)\nnote: n\n\nsteps  2\n") == "HELD  2 steps on 2 ranks\nnote: n"
+        shown("printed\nHELD  in 1 schedule: 2 steps on 2 ranks (sim)\nnote: n\n\nsteps  2\n")
+        == "HELD  in 1 schedule: 2 steps on 2 ranks\nnote: n"
     )

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import dpsim
 from dpsim.checks import classes
-from dpsim.checks.classes import CLASSES, HEADINGS, Class, row_of
+from dpsim.checks.classes import CLASSES, HEADINGS, Class, class_and_detail, row_of
 from dpsim.checks.finding import Finding, can_match, pattern_problem
 from dpsim.checks.judge import CHECKS
 from dpsim.cli import completers, show_text
@@ -121,6 +121,16 @@ def test_a_class_of_any_word_has_the_row_of_its_family() -> None:
     assert row_of("STRANGE") == Class("STRANGE", "", "")
 
 
+def test_a_class_has_at_most_two_words_and_the_detail_is_the_third() -> None:
+    """The full name is class and detail, joined by a colon, so a pattern of either form selects the same rows."""
+    parts = {name: class_and_detail(name) for name in CLASSES}
+    assert {name: ":".join(filter(None, part)) for name, part in parts.items()} == {name: name for name in CLASSES}
+    assert {klass.count(":") for klass, _ in parts.values()} == {1}
+    assert len({klass.partition(":")[0] for klass, _ in parts.values()}) == 13
+    assert class_and_detail("DISAGREEMENT:A:B") == ("DISAGREEMENT:A:B", ""), "a label may have colons"
+    assert class_and_detail("HANG:FLAG:OF_TOMORROW") == ("HANG:FLAG", "OF_TOMORROW")
+
+
 def test_no_other_file_lists_the_classes(tmp_path: Path) -> None:
     """The faulty twin is a second table, of words by class."""
     assert {file.name for file in ROOM.rglob("*.py") if lists_of_classes(file)} == {"classes.py"}
@@ -149,7 +159,9 @@ def places(new: Class) -> dict[str, bool]:
         == [(new.family, new.words, new.cure)],
         "patterns": pattern_problem(new.name) is None,
         "advice for a pattern": new.name in str(pattern_problem("QQQ")),
-        "first line": lines.startswith(f"VIOLATED  {new.name}  {kind_words(new.name)}: {new.words}\n"),
+        "first line": lines.startswith(
+            f"VIOLATED  {class_and_detail(new.name)[0]}  {kind_words(new.name)}: {new.words}\n"
+        ),
         "usual fix": new.cure in lines,
         "first line of dumps": new.words in as_text(dumped).splitlines()[0],
     }

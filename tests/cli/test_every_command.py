@@ -85,7 +85,7 @@ def error_of(words: tuple[str, ...], code: int) -> str:
     assert answer.code == code
     [line] = answer.out.splitlines()
     found = json.loads(line)
-    assert (found["schema_version"], found["error"]["exit_code"]) == (1, code)
+    assert (found["schema_version"], found["error"]["exit_code"]) == (2, code)
     return str(found["error"]["message"])
 
 

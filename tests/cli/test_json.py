@@ -27,7 +27,7 @@ def test_each_command_prints_its_answer_as_one_json_object(words: tuple[str, ...
     more = MODULE if "healthy.yaml" in words else ()
     answer = dpsim_(*[healthy if word == "healthy.yaml" else word for word in words], *more, "--json")
     assert answer.code == 0
-    assert answer.out.startswith('{"schema_version": 1, ')
+    assert answer.out.startswith('{"schema_version": 2, ')
     assert "error" not in json.loads(answer.out)
 
 
@@ -55,7 +55,7 @@ def test_each_command_prints_its_error_as_one_json_object(
     assert answer.code == code
     [line] = answer.out.splitlines()
     found = json.loads(line)
-    assert (found["schema_version"], found["error"]["exit_code"]) == (1, code)
+    assert (found["schema_version"], found["error"]["exit_code"]) == (2, code)
     assert found["error"]["message"].startswith(says)
     assert found["error"]["message"].partition("\n")[0] in answer.err
 

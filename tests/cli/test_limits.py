@@ -26,7 +26,7 @@ def test_a_rank_is_killed_at_a_time() -> None:
         "run", scenario(KILL.format(", time: 300us"), f"expect: {{class: {DEAD}, culprit: {{rank: 1}}}}\n"), "--full"
     )
     assert answer.code == 0, answer.out
-    assert f"VIOLATED  {DEAD}" in answer.out
+    assert "VIOLATED  HANG:COLLECTIVE  " in answer.out
     assert ": kill" in answer.out
 
 

@@ -18,7 +18,7 @@ def test_a_finding_that_is_switched_off_is_counted(broken: Path) -> None:
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
     assert [lines[0], *lines[-2:]] == [
-        "HELD  3 steps on 3 ranks (sim)",
+        "HELD  in 1 schedule: 3 steps on 3 ranks (sim)",
         f"{count} finding{'s' * (count != 1)} switched off: {count} by HANG:*; deadlock not run (HANG:*)",
         "expected: held; met",
     ]

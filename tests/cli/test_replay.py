@@ -56,7 +56,8 @@ def test_replay_repeats_the_run_of_a_trace(trace: str) -> None:
         "scenario": "t_lost",
         "backend": "sim",
         "same": True,
-        "class": "HANG:MAILBOX:NO_MESSAGE",
+        "class": "HANG:MAILBOX",
+        "detail": "NO_MESSAGE",
         "class_in_trace": "HANG:MAILBOX:NO_MESSAGE",
         "steps": 4,
         "skipped": [],
@@ -281,7 +282,7 @@ def token(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_token_is_the_same_failure(token: str) -> None:
     answer = dpsim_("replay", token, "--module", ROOT / "tests" / "cli" / "protocols.py")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("VIOLATED  HANG:MAILBOX:NO_MESSAGE")
+    assert answer.out.startswith("VIOLATED  HANG:MAILBOX")
     assert answer.out.splitlines()[-1] == "replayed along 4 choices: the same run again"
     found = dpsim_("replay", token, *MODULE, "--json").json
     assert (found["trace"], found["same"], found["steps"], found["skipped"]) == ("the token", True, 4, [])
@@ -313,7 +314,7 @@ def test_a_replay_that_fails_in_any_order_has_no_turning(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Lost, "after", always)
     answer = dpsim_("replay", token, *MODULE, "--no-results")
-    assert answer.out.startswith("VIOLATED  HANG:MAILBOX:NO_MESSAGE")
+    assert answer.out.startswith("VIOLATED  HANG:MAILBOX")
     assert "\nturning" not in answer.out
 
 
@@ -345,7 +346,7 @@ def test_replay_of_a_token_after_the_repair_finds_another_run(token: str, monkey
 
 def test_a_token_is_explained_and_drawn(token: str, tmp_path: Path) -> None:
     explained = dpsim_("explain", token, *MODULE, "--json").json
-    assert explained["class"] == "HANG:MAILBOX:NO_MESSAGE"
+    assert (explained["class"], explained["detail"]) == ("HANG:MAILBOX", "NO_MESSAGE")
     picture = tmp_path / "token.html"
     answer = dpsim_("export", token, *MODULE, "-o", picture)
     assert (answer.code, answer.err) == (0, "")
@@ -415,7 +416,7 @@ def test_a_replay_on_gloo_delivers_messages_as_in_the_schedule(trace: str) -> No
     pytest.importorskip("torch")
     answer = dpsim_("replay", trace, "--backend", "gloo", *MODULE, "--json")
     assert (answer.code, answer.json["same"], answer.json["backend"]) == (0, True, "gloo"), answer.err
-    assert answer.json["class"] == "HANG:MAILBOX:NO_MESSAGE"
+    assert (answer.json["class"], answer.json["detail"]) == ("HANG:MAILBOX", "NO_MESSAGE")
     assert dpsim_("replay", trace, "--backend", "gloo", *MODULE).out.splitlines()[-1] == (
         "replayed along 4 choices; then on gloo, in the same order: the same run again"
     )

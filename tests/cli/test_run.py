@@ -21,7 +21,7 @@ def test_run_prints_a_run_that_holds(healthy: Path) -> None:
     answer = dpsim_("run", healthy)
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
-    assert [lines[0], lines[-1]] == ["HELD  6 steps on 3 ranks (sim)", "expected: held; met"]
+    assert [lines[0], lines[-1]] == ["HELD  in 1 schedule: 6 steps on 3 ranks (sim)", "expected: held; met"]
     names = [re.split("  +", line)[0] for line in lines[2:-1]]
     assert names == [
         *("scenario", "params", "backend", "ranks", "steps", "largest plan", "plans", "simulated time"),
@@ -34,7 +34,7 @@ def test_run_prints_a_run_that_holds(healthy: Path) -> None:
 def test_a_planted_fault_that_is_found_is_a_success(planted: Path) -> None:
     answer = dpsim_("run", planted)
     assert answer.code == 0
-    assert answer.out.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out")
+    assert answer.out.startswith("VIOLATED  HANG:COLLECTIVE  HANG: a rank left out")
     assert "\nculprit   rank 1, step 2, dp.agree at tests/agreeing.py:" in answer.out
     assert f"next      dpsim run {planted} --full\n" in answer.out
     assert answer.out.splitlines()[-1] == (
@@ -45,7 +45,7 @@ def test_a_planted_fault_that_is_found_is_a_success(planted: Path) -> None:
 def test_run_prints_an_unexpected_violation_as_not_met(broken: Path) -> None:
     answer = dpsim_("run", broken)
     assert answer.code == 1
-    assert answer.out.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out")
+    assert answer.out.startswith("VIOLATED  HANG:COLLECTIVE  HANG: a rank left out")
     assert answer.out.splitlines()[-1] == "expected: held; NOT met: expected held, got violated"
 
 
@@ -88,13 +88,14 @@ def test_many_ranks_are_summed_up(tmp_path: Path) -> None:
 def test_run_prints_a_run_that_holds_as_json(healthy: Path) -> None:
     found = dpsim_("run", healthy, "--json").json
     assert list(found) == [
-        *("scenario", "backend", "verdict", "lost", "class", "culprit", "met", "unmet", "unclaimed"),
+        *("scenario", "backend", "verdict", "lost", "class", "detail", "culprit", "met", "unmet", "unclaimed"),
         *("never_applied", "findings", "agreed", "chain", "waits", "ground", "no_return", "swap", "one_more"),
         *("shared", "variant", "unprotected", "next", "switched_off", "not_run"),
         *("steps", "figures", "graphs", "waited_ns", "elapsed_ns", "digest"),
     ]
     assert (found["scenario"], found["backend"], found["verdict"], found["met"]) == ("three", "sim", "held", True)
-    assert (found["class"], found["culprit"], found["unmet"], found["findings"]) == (None, None, None, [])
+    assert (found["class"], found["detail"], found["culprit"], found["findings"]) == (None, None, None, [])
+    assert found["unmet"] is None
     assert (found["steps"], found["graphs"], len(found["waited_ns"])) == (6, None, 3)
     assert re.fullmatch("[0-9a-f]{64}", found["digest"])
 
@@ -103,13 +104,14 @@ def test_run_prints_a_violation_as_json(broken: Path, tmp_path: Path) -> None:
     answer = dpsim_("run", broken, "--json", "--trace", "x.jsonl")
     assert answer.code == 1
     found = answer.json
-    assert (found["verdict"], found["class"], found["met"]) == ("violated", "HANG:COLLECTIVE:MISSING_RANK", False)
+    assert (found["verdict"], found["met"]) == ("violated", False)
+    assert (found["class"], found["detail"]) == ("HANG:COLLECTIVE", "MISSING_RANK")
     assert found["unmet"] == "expected held, got violated"
     assert found["culprit"].keys() == {"rank", "ranks", "step", "site", "where", "within", "of_peer"}
     assert (found["culprit"]["rank"], found["culprit"]["step"], found["culprit"]["site"]) == (1, 2, "dp.agree")
     assert found["culprit"] == found["findings"][0]["culprit"]
     assert found["findings"][0].keys() == {
-        *("check", "class", "message", "culprit", "details", "ground", "waits", "chain")
+        *("check", "class", "detail", "message", "culprit", "details", "ground", "waits", "chain")
     }
     assert found["next"] == [f"dpsim run {broken} --full", "dpsim replay x.jsonl"]
     assert found["chain"] == found["findings"][0]["chain"] != []
@@ -144,7 +146,7 @@ def test_a_full_disk_does_not_cost_the_verdict(healthy: Path, tmp_path: Path, mo
     monkeypatch.setattr(os, "fsync", full)
     answer = dpsim_("run", healthy, "--trace", "x.jsonl")
     assert (answer.code, answer.err) == (3, "dpsim: x.jsonl: No space left on device\n")
-    assert "HELD  6 steps" in answer.out
+    assert "HELD  in 1 schedule: 6 steps" in answer.out
     assert "trace digest" not in answer.out
     assert sorted(os.listdir(tmp_path)) == ["three.yaml"]
 

@@ -64,8 +64,7 @@ def test_the_line_is_left_out_of_what_cannot_depend_on_it(classes: tuple[str, ..
 def test_a_first_screen_with_every_fact_has_ten_lines() -> None:
     crash = Finding("fault", "CRASH:WRONGTOKEN", "-", Culprit(0, 8, "WrongToken", "", ranks=(0, 1)), (8, 0))
     assert report(run(), [HANG, crash], EXTRAS._replace(one_more="", variant="", schedule=())).splitlines() == [
-        "VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG, WRONG TOKEN: "
-        "a rank left out a collective in which its peers wait",
+        "VIOLATED  HANG:COLLECTIVE  HANG, WRONG TOKEN: a rank left out a collective in which its peers wait",
         "culprit   rank 1, step 2, agree at app/step.py:88 < agree < step.py:31 < run < loop.py:7",
         "          rank 1 left out agree (all_reduce on dp) in step 2; ranks 0, 2 made it",
         "then      ranks 0, 1 raised WrongToken in step 8",

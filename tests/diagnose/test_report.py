@@ -57,7 +57,7 @@ def test_sixty_four_ranks_fit_a_screen_and_the_minority_is_named() -> None:
     done = run(journals, ["finished" if rank == 17 else "blocked" for rank in range(64)])
     findings = judge(world_with_groups(64), done)
     first, second, *rest = report(done, findings, Extras(next=("dpsim run x.yaml --full",))).splitlines()
-    assert first.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out ")
+    assert first.startswith("VIOLATED  HANG:COLLECTIVE  HANG: a rank left out ")
     assert second == "culprit   rank 17, step 1, agree at p.py:1 (where a peer calls it)"
     assert len(rest) < LINES
     assert rest[-1] == "next      dpsim run x.yaml --full"

@@ -200,12 +200,12 @@ def test_a_failure_shows_the_report_and_the_replay(pytester: pytest.Pytester, sc
     result.stdout.fnmatch_lines(
         [
             "healthy on sim: expected held, got violated",
-            "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
+            "VIOLATED  HANG:COLLECTIVE*",
             "culprit   rank 1, step 2, dp.agree*",
             "*--- replay ---*",
             "dpsim run scenarios/two.yaml --backend sim --module tests.agreeing",
             "*=== scenarios that are not as expected ===*",
-            "HANG:COLLECTIVE:MISSING_RANK  rank 1, step 2, dp.agree*  replay: dpsim run scenarios/two.yaml *",
+            "HANG:COLLECTIVE  rank 1, step 2, dp.agree*  replay: dpsim run scenarios/two.yaml *",
             "FAILED scenarios/two.yaml::sim*",
         ]
     )
@@ -365,7 +365,7 @@ def test_items_can_explore(pytester: pytest.Pytester, scenario: Write, healthy: 
     result.stdout.fnmatch_lines(
         [
             "healthy, explored: expected proven, got violated",
-            "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
+            "VIOLATED  HANG:COLLECTIVE*",
             "schedule  no special order of events: the default one shows it, failure *, found by dpor in run 1",
             "scenario:",
             "dpsim explore scenarios/broken.yaml --schedules 7 --module tests.agreeing",

@@ -14,6 +14,8 @@ A row has these fields. A field without a value is missing.
     json      a digest of the object without its sentences
     words     a digest of its sentences
 
+**Full names.** An object has a class, and its detail in another key. A row joins them, as the objects of version 1 did.
+
 **No line numbers.** A row names the file of a place and not its line. An edit above a call moves its line, and changes
 nothing that dpsim finds. The objects lose their line numbers before their digest, for the same reason.
 
@@ -75,9 +77,9 @@ def row(name: str, found: Found, known: Collection[str] | None = None) -> Row:
 
 
 def plain(value: Any) -> Any:
-    """Returns a JSON value without line numbers, and without what differs between two runs of one command."""
+    """Returns a JSON value with full names, without line numbers and what differs between two runs of one command."""
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items() if key not in TIMES}
+        return {str(key): plain(inner) for key, inner in _version_1(value).items() if key not in TIMES}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
     return LINE.sub(r"\1", value) if isinstance(value, str) else value
@@ -126,6 +128,16 @@ def _only(value: Any, known: Collection[str], within: str = "") -> Any:
             key: _only(inner, known, f"{within}{key}.") for key, inner in value.items() if f"{within}{key}" in known
         }
     return [_only(inner, known, within) for inner in value] if isinstance(value, list) else value
+
+
+def _version_1(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns an object as version 1 of the JSON had it: the class is the full name, and there is no detail."""
+    if "schema_version" in value:
+        value = {**value, "schema_version": 1}
+    if "class" not in value or "detail" not in value:
+        return value
+    full = ":".join(filter(None, (value["class"], value["detail"])))
+    return {key: full or None if key == "class" else inner for key, inner in value.items() if key != "detail"}
 
 
 def _others(stated: Mapping[str, Any]) -> list[str]:

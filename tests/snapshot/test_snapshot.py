@@ -83,15 +83,23 @@ KNOWN = {"verdict", "findings", "findings.class", "findings.where", "findings.me
         ({"class": "RACE", "where": "a.py:9", "message": "x", "family": "RACE"}, set()),
         ({"class": "RACE", "where": "a.py:3", "message": "y"}, {"words"}),
         ({"class": "STALE", "where": "a.py:3", "message": "x"}, {"json", "others"}),
+        ({"class": "RACE", "detail": "NEW", "where": "a.py:3", "message": "x"}, {"json", "others"}),
         ({"class": "RACE", "message": "x"}, {"json"}),
     ],
-    ids=["a line and a new key", "a sentence", "a class", "a lost key"],
+    ids=["a line and a new key", "a sentence", "a class", "a detail", "a lost key"],
 )
 def test_what_is_a_difference(finding: dict[str, Any], differ: set[str]) -> None:
     old, new = (row("one", Found(found), KNOWN) for found in (BEFORE, {**BEFORE, "findings": [finding]}))
     told = list(of_rows({"one": old}, {"one": new}, words=True))
     assert {difference.partition(":")[0] for _, difference in told} == differ
     assert {name for name, _ in of_rows({"one": old}, {}, words=True)} == {"one"}
+
+
+def test_a_row_has_full_names() -> None:
+    apart = {"schema_version": 2, "class": "HANG:JOIN", "detail": "NEW", "findings": [{"class": "A", "detail": None}]}
+    joined = {"schema_version": 1, "class": "HANG:JOIN:NEW", "findings": [{"class": "A"}]}
+    assert row("one", Found(apart)) == row("one", Found(joined))
+    assert row("one", Found({**apart, "detail": "OTHER"})) != row("one", Found(joined))
 
 
 def test_the_objects_behind_a_difference(tmp_path: Path) -> None:

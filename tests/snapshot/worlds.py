@@ -78,7 +78,7 @@ def of_explored(subject: Subject, explored: Explored) -> Found:
     }
     if run is None:
         return Found(stated)
-    stated["explained"] = text.as_json(explained(subject.world, run, explored.findings))
+    stated["explained"] = {"schema_version": 1} | text.as_json(explained(subject.world, run, explored.findings))
     return Found(stated, digest(run.journals), culprit_of(explored.findings))
 
 

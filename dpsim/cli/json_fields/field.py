@@ -23,6 +23,9 @@ def below(key: str, fields: Iterable[JsonField]) -> tuple[JsonField, ...]:
     return tuple(field._replace(key=f"{key}.{field.key}") for field in fields)
 
 
+DETAIL = JsonField("detail", "text or null", "how the mistake showed; many classes have no detail")
+"""Stands beside each `class`. Class and detail, joined by a colon, are the full name, which patterns select."""
+
 CULPRIT = (
     JsonField("rank", "number", "the rank to blame, the first one of several"),
     JsonField("step", "number", "its step"),
@@ -36,6 +39,7 @@ CULPRIT = (
 FINDINGS = (
     JsonField("check", "text", "the check that made the finding"),
     JsonField("class", "text", "its class"),
+    DETAIL,
     JsonField("message", "text", "the finding in one line"),
     JsonField("culprit", "object or null", "the rank and the op to blame"),
     *below("culprit", CULPRIT),

@@ -1,12 +1,13 @@
 """The objects of `compare` and `explain`."""
 
-from dpsim.cli.json_fields.field import JsonField, below
+from dpsim.cli.json_fields.field import DETAIL, JsonField, below
 
 HEADER = (
     JsonField("file", "text", "the file"),
     JsonField("backend", "text", "where it ran"),
     JsonField("verdict", "text", "the verdict of the run"),
     JsonField("class", "text or null", "the class of the first finding"),
+    DETAIL,
     JsonField("records", "number", "records of all journals"),
     JsonField("digest", "text", "the digest of the trace"),
 )
@@ -35,6 +36,7 @@ COMPARE = (
 EXPLAIN = (
     JsonField("outcome", "text", "`hang`, `finished`, `failed`, `moving` or `undecided`"),
     JsonField("class", "text or null", "the class of the finding"),
+    DETAIL,
     JsonField("culprit", "object or null", "the ranks and the call to blame"),
     JsonField("culprit.ranks", "list of numbers", "the ranks"),
     JsonField("culprit.group", "text or null", "the process group"),

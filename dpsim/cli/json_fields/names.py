@@ -1,6 +1,6 @@
 """The objects of `list`, `show` and `museum`."""
 
-from dpsim.cli.json_fields.field import JsonField
+from dpsim.cli.json_fields.field import DETAIL, JsonField, below
 
 LIST = (
     JsonField("scenarios", "list of objects, may be absent", "the scenarios that come with dpsim"),
@@ -61,6 +61,7 @@ CARDS = (
     JsonField("cards[].form", "text", "the form"),
     JsonField("cards[].twin", "text or null", "the healthy variant that it is made from, if that is no form"),
     JsonField("cards[].class", "text or null", "the class that must catch it"),
+    *below("cards[]", [DETAIL]),
     JsonField("cards[].reason", "text or null", "why no class catches it"),
     JsonField("cards[].source", "text", "its Python name"),
     JsonField("cards[].run", "text or null", "a command that runs it"),
@@ -73,16 +74,20 @@ MUSEUM = (
     JsonField("entries[].id", "text", "its name"),
     JsonField("entries[].exhibit", "text", "the scenario that shows it"),
     JsonField("entries[].class", "text or null", "the class that must catch it"),
+    *below("entries[]", [DETAIL]),
     JsonField("entries[].reason", "text or null", "why no class catches it"),
-    JsonField("entries[].found", "text or null", "the class that was found"),
+    JsonField(
+        "entries[].found", "text or null", "the full name of what was found: class and detail, joined by a colon"
+    ),
     JsonField("entries[].by", "text or null", "the check that found it"),
-    JsonField("entries[].instead", "list of text", "classes that were found in its place"),
+    JsonField("entries[].instead", "list of text", "full names of what was found in its place"),
     JsonField("entries[].schedules", "object", "by strategy, the schedules until it was found"),
     JsonField("entries[].schedules.*", "object", "`median`, `worst`, `searches` and `missed`; null is a miss"),
     JsonField("entries[].twin", "object", "the healthy twin"),
     JsonField("entries[].twin.verdict", "text", "its verdict"),
     JsonField("entries[].twin.schedules", "number", "its schedules"),
     JsonField("entries[].twin.class", "text or null", "the class of its first finding"),
+    *below("entries[].twin", [DETAIL]),
     JsonField("entries[].wrong", "list of text", "what is not as registered"),
     JsonField("without_exhibit", "list of text", "variants without a scenario"),
     JsonField("not_reached", "list of text", "variants that the budget did not reach"),

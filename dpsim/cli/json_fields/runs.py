@@ -1,6 +1,6 @@
 """The objects of `run`, `explore` and `replay`."""
 
-from dpsim.cli.json_fields.field import CULPRIT, EVIDENCE, FINDINGS, JsonField, below
+from dpsim.cli.json_fields.field import CULPRIT, DETAIL, EVIDENCE, FINDINGS, JsonField, below
 from dpsim.cli.json_fields.nights import COVERAGE
 
 RUN = (
@@ -9,6 +9,7 @@ RUN = (
     JsonField("verdict", "text", "`held`, `violated` or `vacuous`"),
     JsonField("lost", "text or null", "what the machine took away from the run"),
     JsonField("class", "text or null", "the class of the first finding"),
+    DETAIL,
     JsonField("culprit", "object or null", "the culprit of the first finding"),
     *below("culprit", CULPRIT),
     JsonField("met", "true or false", "whether the outcome is as the scenario expects"),
@@ -36,6 +37,7 @@ RUN = (
 
 FAILURES = (
     JsonField("class", "text", "the class of its first finding"),
+    DETAIL,
     JsonField("what", "text", "its class, culprit and site, equal in each search that finds it"),
     JsonField("fingerprint", "text", "a short name of the failure with its schedule, which another search may shorten"),
     JsonField("by", "text", "the strategy that found it"),
@@ -121,6 +123,7 @@ EXPLORED = (
     JsonField("failures", "list of objects", "the failures, each once"),
     *below("failures[]", FAILURES),
     JsonField("class", "text or null", "the class of the first failure"),
+    DETAIL,
     JsonField("culprit", "text or null", "the culprit of the first failure, in words"),
     *EVIDENCE,
     JsonField("against", "object or null", "the runs of `--against`"),
@@ -183,7 +186,8 @@ REPLAY = (
     JsonField("backend", "text", "where it ran"),
     JsonField("same", "true or false", "whether the run is that of the trace"),
     JsonField("class", "text or null", "the class of the first finding now"),
-    JsonField("class_in_trace", "text or null", "the class in the trace"),
+    DETAIL,
+    JsonField("class_in_trace", "text or null", "the full name in the trace: class and detail, joined by a colon"),
     JsonField("steps", "number", "choices of the schedule"),
     JsonField("skipped", "list of text", "choices of the trace that were not possible"),
     JsonField("added", "list of text", "choices that the trace does not have"),

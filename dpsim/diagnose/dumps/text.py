@@ -1,6 +1,6 @@
 """Text: prints an explanation in at most ten lines of 120 columns, or as JSON.
 
-    HANG  HANG:COLLECTIVE:MISSING_RANK  a rank left out a collective in which its peers wait
+    HANG  HANG:COLLECTIVE  a rank left out a collective in which its peers wait
     culprit   rank 2, all_reduce #6 on default_pg at train.py:42 < steps
               rank 2 did not make all_reduce #6 on default_pg; ranks 0, 1, 3 wait in it
     waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpsim.checks.classes import row_of
+from dpsim.checks.classes import class_and_detail, json_of, row_of
 from dpsim.contract.chain import chain_text
 from dpsim.contract.words import printable, ranks_text
 from dpsim.diagnose.dumps.explanation import Explanation, Suspect
@@ -25,9 +25,6 @@ from dpsim.diagnose.fitting import LABEL, NO_MAJORITY, WIDTH, block, cut, folded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-SCHEMA_VERSION = 1
-"""The version of the JSON. It increases if a field changes its meaning or disappears, and not for a new field."""
 
 LINES = 10
 """The largest number of lines of the text."""
@@ -83,7 +80,7 @@ def _more(parts: Sequence[str], lines: Sequence[str]) -> bool:
 def headline(found: Explanation, culprit: bool = True) -> str:
     """Returns outcome and class, and the ranks that are the cause."""
     who = ranks_text(found.culprit.ranks) if culprit and found.culprit is not None else ""
-    return "  ".join(filter(None, (found.outcome.upper(), found.klass, who)))
+    return "  ".join(filter(None, (found.outcome.upper(), class_and_detail(found.klass)[0], who)))
 
 
 def _culprit(found: Explanation) -> list[str]:
@@ -158,9 +155,8 @@ def _fetch(found: Explanation) -> str:
 def as_json(found: Explanation) -> dict[str, Any]:
     """Returns the explanation as plain data."""
     return {
-        "schema_version": SCHEMA_VERSION,
         "outcome": found.outcome,
-        "class": found.klass or None,
+        **json_of(found.klass or None),
         "culprit": None if found.culprit is None else _suspect(found.culprit),
         "said": found.said or None,
         "waits": list(found.waits),

@@ -70,7 +70,9 @@ def picture_of_run(
     _match_stores(ranks)
     move_all([move for rank in ranks for move in rank.moves()], [lane for rank in ranks for lane in rank.over])
     shown = [op for op in ops if op.kind != "mark" and (not op.silent or op.end is None or op.end > (op.begin or 0))]
-    lines = first_screen(run, findings, NOTHING) if findings else [f"HELD  {title}: no check finds anything"]
+    lines = (
+        first_screen(run, findings, NOTHING) if findings else [f"HELD  in 1 schedule: {title}; no check finds anything"]
+    )
     lines += labelled("turning", [text for text in turning_texts(run, extras) if text])
     picture = Picture(
         title=title,

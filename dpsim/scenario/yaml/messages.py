@@ -136,7 +136,7 @@ def _value_message(kind: str, context: dict[str, Any], value: Any, path: KeyPath
 
 _PATTERNS: dict[str | int, str] = {
     "name": "letters, digits and any of . _ - /",
-    "class": "a class such as HANG:COLLECTIVE:MISSING_RANK, or the beginning of one",
+    "class": "a class such as HANG:COLLECTIVE, or the beginning of one",
     "file": "the name of a file",
 }
 

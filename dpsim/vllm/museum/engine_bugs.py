@@ -20,7 +20,7 @@ from dpsim.vllm.museum.engine import mutant
 from dpsim.vllm.museum.engine_pauses import Drained, Drains, OnePhase, Updated, Updated024, Updates
 
 
-@mutant("wave-rearm-paused", "HANG:COLLECTIVE:*", form="0.24", twin="engine-updated-0.24")
+@mutant("wave-rearm-paused", "HANG:COLLECTIVE", form="0.24", twin="engine-updated-0.24")
 class RearmsWhenPaused(Updated024):
     """A late START message moves one paused engine into a dummy forward, while the other engine updates its weights.
 

@@ -177,7 +177,7 @@ class PausesAndResumes(Plan):
         return [("PAUSE", "keep") if frontend == 0 else ("RESUME",)]
 
 
-@mutant("resume-refused", "HANG:COLLECTIVE:*", twin="engine-paused")
+@mutant("resume-refused", "HANG:COLLECTIVE", twin="engine-paused")
 class ResumesBesideThePause(Paused):
     """Two clients control one group: the pause and the resume reach the engines in different orders.
 

@@ -117,7 +117,7 @@ class InOrderOfCompletion(FirstIsLast):
     wrapper_of = Wrapper
 
 
-@mutant("M-BT-11", "HANG:FLAG:*")
+@mutant("M-BT-11", "HANG:FLAG")
 class YieldsOnceMore(Forward033):
     """The second microbatch yields once more than the first, as a loop over its own number of chunks would."""
 

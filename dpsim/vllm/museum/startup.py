@@ -81,7 +81,7 @@ class ForgetsSync(Forgetful):
     forgotten = ("disable_nccl_for_dp_synchronization",)
 
 
-@mutant("M-CF-2", "HANG:COLLECTIVE:*", twin="start-refused")
+@mutant("M-CF-2", "HANG:COLLECTIVE", twin="start-refused")
 class SyncNotCompared(Refused):
     """The front end does not compare whether ranks agree over gloo or NCCL, so the first agreement hangs."""
 

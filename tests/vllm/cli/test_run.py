@@ -19,7 +19,7 @@ def test_the_figures_of_a_run(healthy: Path) -> None:
     answer = dpsim_("run", healthy)
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
-    assert [lines[0], lines[-1]] == ["HELD  6 steps on 3 ranks (sim)", "expected: held; met"]
+    assert [lines[0], lines[-1]] == ["HELD  in 1 schedule: 6 steps on 3 ranks (sim)", "expected: held; met"]
     names = [re.split("  +", line)[0] for line in lines[2:-1]]
     assert names == [
         *("scenario", "backend", "ranks", "steps", "tokens scheduled", "tokens run", "padded-token overhead"),

@@ -46,7 +46,7 @@ def test_museum_prints_a_table_of_variants() -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert re.fullmatch("entry +class +by +twin +schedules until found", lines[0])
-    assert re.match(r"M-DP-1 +HANG:COLLECTIVE:MISSING_RANK +ledger +proven, 1 schedule +1 by every strategy$", lines[1])
+    assert re.match(r"M-DP-1 +HANG:COLLECTIVE +ledger +proven, 1 schedule +1 by every strategy$", lines[1])
     assert re.search(r"^M-DP-4 +- +- +proven, 1 schedule +proven, 1 schedule, nothing to find$", out, re.MULTILINE)
     assert re.search(r"^M-DP-4: +performance only: ", out, re.MULTILINE)
     assert re.search(r"^random +\d+ +\d+ +1 +1$", out, re.MULTILINE)
@@ -62,7 +62,7 @@ def test_museum_prints_the_table_as_json(mail: Path) -> None:
     first = entries(answer)["MAIL-FIRST"]
     assert first["class"] == first["found"] == "DISAGREEMENT:LEADER"
     assert (first["by"], first["wrong"], first["instead"]) == ("agreement", [], [])
-    assert first["twin"] == {"verdict": "proven", "schedules": 2, "class": None}
+    assert first["twin"] == {"verdict": "proven", "schedules": 2, "class": None, "detail": None}
     assert list(first["schedules"]) == list(STRATEGIES)
     assert first["schedules"]["dpor"] == {"median": 2, "worst": 2, "searches": 1, "missed": 0}
     assert first["schedules"]["fifo"] == {"median": None, "worst": None, "searches": 1, "missed": 1}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dpsim.checks.classes import CLASSES, Class
+from dpsim.checks.classes import CLASSES, Class, class_and_detail
 from dpsim.cli.exit_codes import CODES
 from dpsim.scenario.schema import schema
 from tests import ROOT
@@ -28,7 +28,9 @@ def test_a_class_more_is_in_the_page(monkeypatch: pytest.MonkeyPatch, name: str)
     old = finding_classes.page()
     monkeypatch.setitem(CLASSES, name, Class(name, "what happened", "What to do."))
     page = finding_classes.page()
-    assert f"| `{name}` | what happened | What to do. |" in page.partition(f"\n## {name.partition(':')[0]}\n")[2]
+    klass, detail = class_and_detail(name)
+    cells = f"| `{klass}` | {detail and f'`{detail}`'} | what happened | What to do. |"
+    assert cells in page.partition(f"\n## {name.partition(':')[0]}\n")[2]
     new = {line for line in page.splitlines() if line not in old.splitlines()}
     assert all(name.partition(":")[0] in line for line in new), new
 
