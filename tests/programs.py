@@ -20,12 +20,12 @@ from typing import Any, TypeAlias
 
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import CommunicatorSpec, Run, World
+from dpsim.diagnose.words.told import Told
 from dpsim.sim.backend import SimBackend
+from tests.judged import judge
 
 Script: TypeAlias = Callable[[Rank], Coroutine[Any, Any, Any]]
 
@@ -59,8 +59,8 @@ def run(world: World, script: Script, **settings: Any) -> Run:
     return SimBackend(**settings).run_program(world, Scripted(script), None)
 
 
-def judged(world: World, script: Script, **settings: Any) -> list[Finding]:
-    """Returns the findings of one run."""
+def judged(world: World, script: Script, **settings: Any) -> list[Told]:
+    """Returns the findings of one run, as text."""
     return judge(world, run(world, script, **settings))
 
 

@@ -6,8 +6,7 @@ that shows the bug. The exhibit of variant M-DP-1 is the file `scenarios/museum/
 `dpsim run museum/m-dp-1` runs. For each variant:
 
 * Every strategy searches for a schedule whose primary finding has the registered class. A random strategy runs with
-  `SEEDS` seeds. The table includes failed searches. It also includes the random walk, which finds shallow bugs as fast
-  as others (Thomson, Donaldson and Betts, TOPC 2016).
+  `SEEDS` seeds. The table includes failed searches, and the random walk (Thomson, Donaldson and Betts, TOPC 2016).
 * dpsim explores the *twin*, which is the same scenario without the bug, and must find no violation. Some bugs need a
   feature that the protocol lacks. Then a healthy variant with this feature is the twin.
 * dpsim also explores variants that are only slower, and must find no violation in them.
@@ -42,6 +41,7 @@ from dpsim.checks.finding import Finding, matches
 from dpsim.contract import registry
 from dpsim.contract.registry import VariantEntry
 from dpsim.contract.schedule import OutOfTime, Strategy
+from dpsim.diagnose.words import text
 from dpsim.explore import STRATEGIES, Budget, Exploration, Picker, Problem, Search, explore, search
 from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
 from dpsim.scenario.locate import ScenarioNotFound, bundled_files
@@ -75,15 +75,15 @@ class Row:
     @property
     def wrong(self) -> list[str]:
         """Lines about how the result differs from what is registered."""
-        lines, expected, found = [], self.entry.expected, self.found
+        expected, found, lines = self.entry.expected, self.found, list[str]()
         if expected is None and found is not None:
-            lines.append(f"nothing was expected ({self.entry.reason}), got {found.klass}: {found.message}")
+            lines.append(f"nothing was expected ({self.entry.reason}), got {found.klass}: {text(found.message)}")
         if expected is not None and found is None:
-            outcome_text = f"got {', '.join(self.instead)}" if self.instead else "nothing was found by any strategy"
-            lines.append(f"expected {expected}, {outcome_text}")
+            got = f"got {', '.join(self.instead)}" if self.instead else "nothing was found by any strategy"
+            lines += [f"expected {expected}, {got}"]
         if self.broken is not None:
-            outcome_text = f"{self.broken.klass}: {self.broken.message}"
-            lines.append(f"its twin, the same world without it, does not hold: {outcome_text}")
+            got = f"does not hold: {self.broken.klass}: {text(self.broken.message)}"
+            lines.append(f"its twin, the same world without it, {got}")
         return lines
 
 

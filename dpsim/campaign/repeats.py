@@ -34,7 +34,7 @@ from dpsim.backend.journal.call_site import own_code
 from dpsim.campaign.draws import SHARED, SITE, Tracing, generators
 from dpsim.campaign.subject import Subject, kept
 from dpsim.checks import nondeterminism
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Finding, fact
 from dpsim.checks.judge import switch_off
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
@@ -45,15 +45,16 @@ from dpsim.sim.hosts.outside import Touch
 
 own_code(__name__)
 
+
 READS = {
-    "clock": "reads a clock",
-    "sleep": "sleeps by a clock",
-    "entropy": "draws random numbers of the system",
-    "file": "uses a file",
-    "process": "starts a process",
-    "thread": "starts or counts threads of Python",
-    "network": "opens a connection",
-    "setting": "changes a setting of the process",
+    "clock": fact("reads_clock"),
+    "sleep": fact("sleeps"),
+    "entropy": fact("draws_of_system"),
+    "file": fact("uses_file"),
+    "process": fact("starts_process"),
+    "thread": fact("uses_threads"),
+    "network": fact("opens_connection"),
+    "setting": fact("changes_setting"),
 }
 """What a rank does that touches something besides the contract, by kind (`dpsim.sim.hosts.sources`)."""
 
@@ -134,15 +135,15 @@ class Repeats:
         elif moved:
             tracing = Tracing(moved)
             self._again(schedule, strict=False, within=tracing)
-            draw = nondeterminism.unseeded(f"the generator of {SHARED[moved[0]]}", tracing.culprit)
+            draw = nondeterminism.unseeded(fact("generator_of", module=SHARED[moved[0]]), tracing.culprit)
         elif found is None:
             return None
         else:
             both = dict.fromkeys((*run.touched, *self.touched))
-            reads = [f"rank {one.rank} {READS[one.what]} at {one.where}" for one in both]
+            reads = [fact("touched", rank=one.rank, does=READS[one.what], where=one.where) for one in both]
             return Unlike(nondeterminism.explained(found, reads), run, schedule)
         if found is not None:
-            draw = nondeterminism.with_seen(found, f"{draw.culprit} without a seed")
+            draw = nondeterminism.with_seen(found, fact("without_seed", culprit=str(draw.culprit)))
         return Unlike(draw, run, schedule)
 
     def diverged(self, error: Unrepeatable, schedule: list[str]) -> Unlike:
@@ -150,7 +151,7 @@ class Repeats:
         (first, stopped), (second, again) = (self._again(schedule, strict=False) for _ in range(2))
         found = nondeterminism.check(first, second, stopped or again)
         if found is None or found.culprit is None:
-            found = nondeterminism.of(f"a schedule could not be repeated: {error}")
+            found = nondeterminism.of(fact("not_repeated", why=str(error)))
         return Unlike(found, None, schedule)
 
     def _again(

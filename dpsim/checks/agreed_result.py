@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from dpsim.checks.finding import Part, fact
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, Signature, first_difference, split
 from dpsim.contract.kinds import MEETS, SHARED
@@ -41,7 +42,6 @@ from dpsim.contract.ops import (
     THREAD,
     RawRecord,
 )
-from dpsim.contract.words import ranks_text
 
 UNSEEN = SHARED | {"take", "ask"}
 """Kinds of record that are no part of a rank's state, because their number depends on the schedule."""
@@ -61,13 +61,13 @@ class Agreement(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """The ranks that depart from an agreement, in rank order; empty if no rule decides. `text` is the reason.
+    """The ranks that depart from an agreement, in rank order; empty if no rule decides. `why` is the reason.
 
     `alike`: no rule decides, and ranks of different sides are in one state. So the state does not explain the sides.
     """
 
     odd: tuple[int, ...]
-    text: str
+    why: Part
     alike: bool = False
 
 
@@ -86,9 +86,9 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
         if new:
             return Ruling((), new)
         odd = tuple(rank for rank in sorted(values) if values[rank] != value)
-        right = [rank for rank in sorted(values) if values[rank] == value]
-        then = f"{ranks_text(sorted(values))} all decided as {ranks_text(right)} {'do' + 'es' * (len(right) == 1)} now"
-        return Ruling(odd, f"in step {step}, {agreement.site} gave the same result, and {then}")
+        right = tuple(rank for rank in sorted(values) if values[rank] == value)
+        then = {"ranks": (*sorted(values),), "right": right}
+        return Ruling(odd, fact("decided_alike", step=step, site=agreement.site, **then))
     states: dict[Hashable, set[frozenset[Hashable]]] = {}
     for rank, value in values.items():
         states.setdefault(value, set()).add(agreement.states[rank])
@@ -96,20 +96,18 @@ def ruling(run_index: RunIndex, here: Mapping[int, Entry], values: Mapping[int, 
     if len(mixed) == 1:
         followers = [rank for rank, value in values.items() if value == mixed[0]]
         odd = tuple(sorted({*values} - {*followers}))
-        return Ruling(odd, f"{ranks_text(followers)} differ before {agreement.site}, and act alike after it")
+        return Ruling(odd, fact("alike_after", ranks=(*followers,), site=agreement.site))
     parted = split(dict(values)) if mixed else None
     if parted is not None:
         return Ruling(tuple(parted[1]), "")
     alike = len({*agreement.states.values()}) < len(states)
-    proves = "so a majority proves nothing"
-    if not split(dict(values)):  # of calls, `majority` asks only if there is one
-        proves = "and no other step shows which decision is right"
-    return Ruling((), f"each rank received the same result from {agreement.site}, {proves}", alike)
+    most = split(dict(values)) is not None  # of calls, `majority` asks only if there is one
+    return Ruling((), fact("same_result", site=agreement.site, majority=most), alike)
 
 
 def majority(
     run_index: RunIndex, here: Mapping[int, Sequence[Entry]], calls: dict[int, tuple[Signature, ...]]
-) -> tuple[tuple[list[int], list[int]] | None, str]:
+) -> tuple[tuple[list[int], list[int]] | None, Part]:
     """Returns (followers, others) of members that made different calls `here` in a step, by their signatures `calls`,
     and the reason. The reason is empty if the number of followers decides.
 
@@ -128,7 +126,7 @@ def majority(
     if ruled is None or ruled.alike:
         return parted, ""
     followers = [rank for rank in calls if rank not in ruled.odd]
-    return ((followers, [*ruled.odd]) if ruled.odd else None), ruled.text
+    return ((followers, [*ruled.odd]) if ruled.odd else None), ruled.why
 
 
 def _may_follow_from_plan(calls: Sequence[Signature]) -> bool:

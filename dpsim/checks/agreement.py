@@ -15,13 +15,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsim.checks.agreed_result import ruling
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, Part, fact
 from dpsim.checks.received import received_apart
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
 from dpsim.checks.undecided import Undecided, findings_of, first_undecided
 from dpsim.contract.differing import contrasted
 from dpsim.contract.ops import DECISION_VALUE, STEP, Decision
-from dpsim.contract.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -62,17 +61,25 @@ def _finding(
     reference = here[followers[0]]
     odd_decision = decision(here[odd[0]] if odd else reference)
     texts = contrasted(label, list(sides))
-    decided = [(ranks, text.removeprefix(f"{label} = ")) for text, ranks in zip(texts, sides.values(), strict=True)]
+    decided = [
+        fact("decided", ranks=tuple(ranks), value=text.removeprefix(f"{label} = "))
+        for text, ranks in zip(texts, sides.values(), strict=True)
+    ]
     return Finding(
         check="agreement",
         klass=f"DISAGREEMENT:{label.upper()}",
-        message=f"ranks of {communicator} disagree on {label!r} in step {odd_decision.step}: "
-        + "; ".join(f"{ranks_text(ranks)} decided {text}" for ranks, text in decided)
-        + f"; {why}" * bool(why and not odd),
+        message=fact(
+            "disagree",
+            communicator=communicator,
+            label=label,
+            step=odd_decision.step,
+            decided=tuple(decided),
+            why=None if odd or not why else why,
+        ),
         culprit=_culprit(odd, odd_decision) if odd else None,
         position=run_index.position(reference),
         details=tuple(
-            f"{ranks_text(ranks)} decided {text} at {decision(here[ranks[0]]).where}"
+            fact("decided_at", ranks=tuple(ranks), value=text, where=decision(here[ranks[0]]).where)
             for text, ranks in zip(texts, sides.values(), strict=True)
         ),
         ground=(why,) if why and odd else (),
@@ -80,7 +87,7 @@ def _finding(
     )
 
 
-def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, object]) -> tuple[tuple[int, ...], str]:
+def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, object]) -> tuple[tuple[int, ...], Part]:
     """Returns the ranks that departed, and why.
 
     Without a common result before, they are the first of a minority. The same is true if ranks in one state are on
@@ -88,7 +95,7 @@ def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, obje
     """
     ruled, parted = ruling(run_index, here, values), split(values)
     if ruled is not None and not (ruled.alike and parted):
-        odd, why, most = ruled.odd, ruled.text, len(ruled.odd)
+        odd, why, most = ruled.odd, ruled.why, len(ruled.odd)
     else:
         odd, why, most = tuple(parted[1]) if parted else (), "", 1
     until = {rank: entry.at for rank, entry in here.items()}
@@ -96,8 +103,8 @@ def _departs(run_index: RunIndex, here: dict[int, Entry], values: dict[int, obje
     return ((), received) if received else (odd[:most], why)
 
 
-def _votes(communicator: str, majority: list[int], here: dict[int, Entry]) -> str:
-    return f"{len(majority)} of {len(here)} ranks of {communicator} decided alike"
+def _votes(communicator: str, majority: list[int], here: dict[int, Entry]) -> Fact:
+    return fact("majority", communicator=communicator, alike=len(majority), ranks=len(here))
 
 
 def _culprit(odd: tuple[int, ...], odd_decision: Decision) -> Culprit:

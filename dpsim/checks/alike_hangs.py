@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsim.checks.finding import Finding
-from dpsim.contract.words import ranks_text
+from dpsim.checks.finding import Fact, Finding
+from dpsim.contract.ops import Record
+
+
+def shown(record: Record) -> tuple[object, ...]:
+    """Returns what a sentence shows of an op. It is equal for ranks that did the same; their records may differ."""
+    return record.describe(), record.site, record.where, record.step
 
 
 def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
@@ -36,7 +41,7 @@ def _folded(findings: list[Finding], size: int) -> Finding:
     ranks = [finding.culprit.rank for finding in findings if finding.culprit is not None]
     return replace(
         first,
-        message=first.message.replace(f"of rank {first.culprit.rank}", f"of {ranks_text(ranks)}", 1),
+        message=first.message.having(ranks=tuple(ranks)) if isinstance(first.message, Fact) else first.message,
         culprit=replace(first.culprit, ranks=tuple(ranks), every=True) if len(ranks) == size else None,
         position=min(finding.position for finding in findings),
     )

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dpsim.checks.crosswise import are_one_call, roles
+from dpsim.checks.finding import Part, fact
 from dpsim.checks.run_index import Entry, by_step
 from dpsim.contract.ops import COLLECTIVE_ROOT, SITE
 
@@ -34,7 +35,7 @@ class Apart(NamedTuple):
 
     theirs: list[Entry]
     at: int | None
-    text: str
+    text: Part
 
 
 class Members:
@@ -78,8 +79,7 @@ def first_apart(members: Members, step: int, mine: list[Entry], others: Sequence
     if index is None:
         return Apart(theirs, None, "")
     own, other = mine[index].record, theirs[index].record
-    text = f"; its {own.site} at {own.where} met {other.site} of rank {theirs[index].rank} at {other.where}"
-    return Apart(theirs, index, text)
+    return Apart(theirs, index, fact("met", own=own, rank=theirs[index].rank, other=other))
 
 
 def _index(members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> int | None:

@@ -21,16 +21,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, Part, fact
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.running_ops import Key, RunningOps, entry_of
 from dpsim.checks.stuck import Stuck
 from dpsim.contract.ops import KIND, OP, Transfer
-from dpsim.contract.words import counted, ranks_text
 
 FEW = 8
-
-OTHER = {"send": "receive", "recv": "send"}
 
 
 class Crossing(NamedTuple):
@@ -53,54 +50,47 @@ def on_streams(run_index: RunIndex, running: RunningOps, cycle: Sequence[Key]) -
             assert within is not None
             ranks.append(Crossing(within, entry_of(run_index, key, rank)))
     communicators = {transfer(entry).communicator for own in ranks for entry in own if entry is not None}
-    group = "issue both as one group (`coalesced`), or " * (len(communicators) == 1)
+    group = fact("group_both") if len(communicators) == 1 else None
     return _finding(run_index, ranks, group)
 
 
-def of_hosts(run_index: RunIndex, waits: Mapping[int, Stuck], path: Sequence[int], details: Sequence[str]) -> Finding:
+def of_hosts(run_index: RunIndex, waits: Mapping[int, Stuck], path: Sequence[int], details: Sequence[Part]) -> Finding:
     """Returns the finding for hosts that await their sends in a cycle, and have not issued their receives."""
     ranks = [Crossing(waits[rank].joined[rank], None) for rank in path[:-1]]
-    return _finding(run_index, ranks, "begin both before you await one, or ", details)
+    return _finding(run_index, ranks, fact("begin_both"), details)
 
 
-def _finding(run_index: RunIndex, ranks: Sequence[Crossing], cure: str, details: Sequence[str] = ()) -> Finding:
+def _finding(
+    run_index: RunIndex, ranks: Sequence[Crossing], cure: Fact | None, details: Sequence[Part] = ()
+) -> Finding:
     first = min(range(len(ranks)), key=lambda at: ranks[at].within.rank)
     ranks = [*ranks[first:], *ranks[:first]]
     within = [own.within for own in ranks]
     sends = any(entry.raw[OP] == "send" for entry in within)
-    turned = OTHER["send" if sends else "recv"]
-    kind, issued = "send" if sends else "receive", all(own.before is not None for own in ranks)
-    then = (
-        f", before the {turned} for which another one waits"
-        if issued
-        else f" to another one, and none reaches a {turned}"
-    )
-    lines = [_line(own) for own in ranks[:FEW]]
-    more = len(ranks) - len(lines)
+    issued, more = all(own.before is not None for own in ranks), len(ranks) - FEW
     return Finding(
         check="deadlock",
         klass="HANG:P2P:CROSSED_SENDS" if sends else "HANG:P2P:CROSSED_RECVS",
-        message=f"each of {ranks_text(entry.rank for entry in within)} is blocked in a {kind}{then}",
+        message=fact("crossed", ranks=tuple(entry.rank for entry in within), sends=sends, issued=issued),
         culprit=run_index.one_line(within),
         position=max(map(run_index.position, (entry for own in ranks for entry in own if entry is not None))),
         details=(
-            *lines,
-            *([f"and {counted(more, 'more rank')} in a ring"] if more else []),
-            f"to let them pass: {cure}let one of these ranks {turned} first",
+            *map(_blocks, ranks[:FEW]),
+            *([fact("more_in_ring", number=more)] if more > 0 else []),
+            fact("to_let_pass", cure=fact("turn_one", sends=sends, other=cure)),
             *details,
         ),
     )
 
 
-def _line(own: Crossing) -> str:
-    before = "" if own.before is None else f", before its {_way(own.before)}"
-    return f"rank {own.within.rank} blocks in its {_way(own.within)}{before}"
+def _blocks(own: Crossing) -> Fact:
+    before = None if own.before is None else _way(own.before)
+    return fact("blocks_in_transfer", rank=own.within.rank, within=_way(own.within), before=before)
 
 
-def _way(entry: Entry) -> str:
+def _way(entry: Entry) -> Fact:
     record = transfer(entry)
-    way = "send to" if record.op == "send" else "recv from"
-    return f"{way} rank {record.peer} ({record.site} on {record.communicator} #{record.seq}, {record.where})"
+    return fact("transfer", call=record, sends=record.op == "send")
 
 
 def transfer(entry: Entry) -> Transfer:

@@ -28,10 +28,9 @@ from __future__ import annotations
 from itertools import combinations, permutations
 from typing import TypeAlias
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Finding, fact
 from dpsim.checks.run_index import Entry, RunIndex, by_step, call, split
 from dpsim.contract.ops import COLLECTIVE_ROOT, SITE, STEP
-from dpsim.contract.words import ranks_text
 
 Sites: TypeAlias = tuple[str, ...]
 
@@ -92,11 +91,7 @@ def _sites(entries: list[Entry]) -> Sites:
 
 
 def _finding(
-    run_index: RunIndex,
-    communicator: str,
-    pair: tuple[Entry, Entry],
-    lists: dict[Sites, list[int]],
-    before: set[Sites],
+    run_index: RunIndex, communicator: str, pair: tuple[Entry, Entry], lists: dict[Sites, list[int]], before: set[Sites]
 ) -> Finding:
     """Returns the finding. The culprit is the member whose list differs from all others, or from all lists in `before`.
 
@@ -111,12 +106,18 @@ def _finding(
     return Finding(
         check="ledger",
         klass="MISMATCH:COLLECTIVE:SITES",
-        message=f"ranks of {communicator} pair up crosswise in step {first.step}, "
-        f"as two calls are both {first.describe()}. "
-        f"One is {first.site} at {first.where} by {ranks_text(lists[own[pair[0].rank]])}, "
-        f"the other {second.site} at {second.where} by {ranks_text(lists[own[pair[1].rank]])}. "
-        "Make these calls in one order, or give those that belong together one site",
+        message=fact(
+            "crosswise",
+            communicator=communicator,
+            step=first.step,
+            first=first,
+            first_by=tuple(lists[own[pair[0].rank]]),
+            second=second,
+            second_by=tuple(lists[own[pair[1].rank]]),
+        ),
         culprit=run_index.culprit(culprit) if culprit else None,
         position=run_index.position(pair[0]),
-        details=tuple(f"{ranks_text(ranks)}: {', '.join(sites)}" for sites, ranks in lists.items()),
+        details=tuple(
+            fact("side", ranks=tuple(ranks), step=None, calls=tuple(sites)) for sites, ranks in lists.items()
+        ),
     )

@@ -27,14 +27,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dpsim.checks import crossed_transfers, given_up, limits, mail, order_inversion, stores, stream_flags, thread_hangs
+from dpsim.checks.alike_hangs import shown
 from dpsim.checks.blame.reached import reached
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, Part, fact, indented, without_indent
 from dpsim.checks.run_index import GONE, Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
 from dpsim.contract.kinds import NO_ACTS
 from dpsim.contract.ops import KIND, TAKE_MAILBOX, Collective, ReceiveAny, Transfer, as_record
 from dpsim.contract.rules.replay_frame import replay_at
-from dpsim.contract.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -100,29 +100,27 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     if unanswered or not blocked:
         return unanswered
     entry = run_index.last(blocked[0])
-    groups = [spec.ranks for spec in run_index.world.communicators if not set(blocked).isdisjoint(spec.ranks)]
-    left = next((rank for rank in gone if any(rank in ranks for ranks in groups)), None)
+    groups = [{*spec.ranks} for spec in run_index.world.communicators]
+    left = next((rank for rank in gone if any(rank in own and own & {*blocked} for own in groups)), None)
     if left is not None:
         return [_left_by_the_dead(run_index, left, blocked)]
-    other = _in_slots(run_index)
-    if not other and limits.no_slots(run_index) and run_index.transfers:
-        other = _lasting(run_index)
+    no_slots = limits.no_slots(run_index)
+    other = _in_slots(run_index) or (_lasting(run_index) if no_slots and run_index.transfers else None)
     if other:
         return [other]
     return limits.held_up(run_index) or [
         Finding(
             check="deadlock",
             klass="HANG:UNDECIDED",
-            message=f"{ranks_text(blocked)} did not end, and every collective was joined by all its members"
-            + ("; ranks have no slot left" if limits.no_slots(run_index) else ""),
+            message=fact("did_not_end", ranks=tuple(blocked), no_slots=no_slots),
             culprit=reached(run_index, blocked[0]) if entry and len(blocked) == 1 else None,
             position=run_index.position(entry) if entry else (0, 0),
         )
     ]
 
 
-def _with_details(finding: Finding, details: tuple[str, ...]) -> Finding:
-    more = [line for line in details if line.strip() not in finding.details]
+def _with_details(finding: Finding, details: tuple[Part, ...]) -> Finding:
+    more = [part for part in details if without_indent(part) not in finding.details]
     return replace(finding, details=(*finding.details, *more))
 
 
@@ -137,7 +135,7 @@ def _roots(run_index: RunIndex, stuck: list[Stuck], waits: Mapping[int, Stuck]) 
     return [rank for rank in roots if not (gone and run_index.asleep(rank))]
 
 
-def _details(run_index: RunIndex, stuck: list[Stuck]) -> tuple[str, ...]:
+def _details(run_index: RunIndex, stuck: list[Stuck]) -> tuple[Part, ...]:
     return tuple(dict.fromkeys(line for one in stuck for line in describe(run_index, one)))
 
 
@@ -175,31 +173,32 @@ def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
     return found
 
 
-def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
+def describe(run_index: RunIndex, stuck: Stuck) -> list[Part]:
     """Returns lines that name the waiting ranks, and the last op of each missing one."""
     some_entry = next(iter(stuck.joined.values()))
     some = wanted(some_entry)
     members = (
         [*run_index.collectives[stuck.communicator]] if stuck.kind == "collective" else [*stuck.joined, *stuck.missing]
     )
-    lines = [
-        f"{stuck.communicator} #{stuck.seq}: {len(stuck.joined)} of {len(members)} joined: "
-        f"{ranks_text(stuck.joined)} "
-        f"({some.op} at {some.site}, {some.where}, step {some.step}{_in(run_index, some_entry)})"
-    ]
-    where: dict[str, list[int]] = {}
+    joined = fact(
+        "joined",
+        communicator=stuck.communicator,
+        seq=stuck.seq,
+        number=len(stuck.joined),
+        members=len(members),
+        ranks=tuple(stuck.joined),
+        call=some,
+        within=run_index.within(some_entry),
+    )
+    parts: list[Part] = [joined]
+    where: dict[object, tuple[str, Fact | None, list[int]]] = {}
     for rank in [rank for rank in members if rank not in stuck.joined]:
-        where.setdefault(f"{_ended(run_index, rank)}{_did(run_index, rank)}", []).append(rank)
-    lines += [f"  missing {ranks_text(ranks)}: {text}" for text, ranks in where.items()]
-    for rank in [rank for ranks in where.values() for rank in ranks if run_index.end(rank) == "blocked"]:
-        lines += [f"    {line}" for line in thread_hangs.lines(run_index, rank)]
-    return lines
-
-
-def _in(run_index: RunIndex, entry: Entry) -> str:
-    """Returns the graph replay that contains an op, as the end of a list in a message."""
-    within = run_index.within(entry)
-    return f", {within}" if within else ""
+        end, did = _ended(run_index, rank), _did(run_index, rank)
+        where.setdefault((end, did and shown(did["op"])), (end, did, []))[2].append(rank)
+    parts += [indented(fact("missing", ranks=(*own,), end=end, did=did)) for end, did, own in where.values()]
+    for rank in [rank for *_, ranks in where.values() for rank in ranks if run_index.end(rank) == "blocked"]:
+        parts += [indented(indented(line)) for line in thread_hangs.lines(run_index, rank)]
+    return parts
 
 
 def wanted(entry: Entry) -> Collective | Transfer | ReceiveAny:
@@ -220,18 +219,16 @@ def _ended(run_index: RunIndex, rank: int) -> str:
     )
 
 
-def _did(run_index: RunIndex, rank: int) -> str:
-    """Returns the last op of a rank in words. Empty for a rank with threads, whose lines show each thread."""
+def _did(run_index: RunIndex, rank: int) -> Fact | None:
+    """Returns the last op of a rank. None for a rank with threads, whose lines show each thread."""
     if rank in run_index.threaded and run_index.end(rank) == "blocked":
-        return ""
+        return None
     journal = run_index.run.journals[rank]
     for at in range(len(journal) - 1, -1, -1):
         if journal[at][KIND] not in NO_ACTS:
             of = replay_at(journal, at)
-            record = as_record(journal[at if of is None else of])
-            where = f", {record.where}" if record.where else ""
-            return f"; last op {record.site}: {record.describe()}, step {record.step}{where}"
-    return ""
+            return fact("last_op", op=as_record(journal[at if of is None else of]))
+    return None
 
 
 CLASSES = {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}
@@ -239,7 +236,7 @@ CLASSES = {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}
 NEVER = {"collective": "joins", "recv": "sends", "send": "receives"}
 
 
-def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[str, ...]) -> Finding:
+def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[Part, ...]) -> Finding:
     one = min(
         (one for one in stuck if rank in one.missing), key=lambda one: not run_index.gave_up(rank, one.communicator)
     )
@@ -255,9 +252,17 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
     return Finding(
         check="deadlock",
         klass=CLASSES.get(one.kind, klass),
-        message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
-        f"({record.op} on {one.communicator} #{one.seq}, "
-        f"step {record.step}{_in(run_index, entry)}) for rank {rank}, which {how} ({_ended(run_index, rank)})",
+        message=fact(
+            "wait_for_rank",
+            ranks=(*one.waits,),
+            call=record,
+            communicator=one.communicator,
+            seq=one.seq,
+            within=run_index.within(entry),
+            rank=rank,
+            how=how,
+            end=_ended(run_index, rank),
+        ),
         culprit=culprit,
         position=run_index.position(entry),
         details=details,
@@ -270,16 +275,17 @@ def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Fin
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:DEAD_RANK",
-        message=f"{ranks_text(blocked)} wait{'s' * (len(blocked) == 1)} for work of rank {rank}, "
-        f"which {run_index.end(rank)} after {culprit.site} in step {culprit.step}",
+        message=fact(
+            "wait_for_work", ranks=(*blocked,), rank=rank, end=run_index.end(rank), site=culprit.site, step=culprit.step
+        ),
         culprit=culprit,
         position=run_index.position(entry) if entry else (0, 0),
     )
 
 
-def _cycle(run_index: RunIndex, waits: Mapping[int, Stuck], path: list[int], details: tuple[str, ...]) -> Finding:
+def _cycle(run_index: RunIndex, waits: Mapping[int, Stuck], path: list[int], details: tuple[Part, ...]) -> Finding:
     entry = min((waits[rank].joined[rank] for rank in path), key=run_index.position)
-    chain = " -> ".join(f"rank {rank} ({waits[rank].communicator} #{waits[rank].seq})" for rank in path)
+    places = [fact("in_call", rank=rank, communicator=waits[rank].communicator, seq=waits[rank].seq) for rank in path]
     kinds = [waits[rank].kind for rank in path]
     if all(kind == "send" for kind in kinds):
         return crossed_transfers.of_hosts(run_index, waits, path, details)
@@ -287,7 +293,7 @@ def _cycle(run_index: RunIndex, waits: Mapping[int, Stuck], path: list[int], det
     return Finding(
         check="deadlock",
         klass=CLASSES[transfer] if transfer else "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
-        message=f"ranks wait for each other in different {'ops' if transfer else 'groups'}: {chain}",
+        message=fact("circle", ops=transfer is not None, circle=fact("chain", waits=tuple(places))),
         culprit=None,
         position=run_index.position(entry),
         details=details,

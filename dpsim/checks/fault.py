@@ -28,7 +28,7 @@ from dataclasses import replace
 
 from dpsim.checks import thread_records
 from dpsim.checks.blame.reached import reached
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, Part, fact
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import (
     ADDRESS,
@@ -47,7 +47,7 @@ from dpsim.contract.ops import (
     RawRecord,
     posted,
 )
-from dpsim.contract.words import ranks_text, short
+from dpsim.contract.words import short
 from dpsim.contract.world import At
 
 
@@ -73,7 +73,7 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
                 Finding(
                     check="fault",
                     klass="DEATH:RANK",
-                    message=f"rank {rank} died in step {culprit.step}",
+                    message=fact("died", rank=rank, step=culprit.step),
                     culprit=culprit,
                     position=(culprit.step, 0),
                 )
@@ -119,32 +119,41 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
     alone, run = len(entries) == 1, run_index.run
     every = not alone and len(ranks) == len(run.journals)
     culprit = replace(Culprit.of(ranks[0], record), site=error)
-    at = f" at {record.where}" if record.where and not alone else ""
-    thread = "" if record.thread == MAIN else f"thread {record.thread} of "
     received = [line for entry in entries for line in _message_before(run_index, entry)]
     return Finding(
         check="fault",
         klass=f"CRASH:{error.upper()}",
-        message=f"{thread}{ranks_text(ranks)} raised {error} in step {record.step}{at}: {next(iter(messages))}",
+        message=fact(
+            "raised",
+            thread="" if record.thread == MAIN else record.thread,
+            ranks=tuple(ranks),
+            error=error,
+            step=record.step,
+            where="" if alone else record.where,
+            message=next(iter(messages)),
+        ),
         culprit=culprit if alone else replace(culprit, ranks=tuple(ranks), every=every),
         position=min(_position(run_index, entry) for entry in entries),
         details=(
-            *(f"{ranks_text(own)}: {message}" for message, own in messages.items() if len(messages) > 1),
+            *(
+                fact("raised_with", ranks=tuple(own), message=message)
+                for message, own in messages.items()
+                if len(messages) > 1
+            ),
             *received,
         ),
         why="" if every else _victims(run_index, entries),
     )
 
 
-def _victims(run_index: RunIndex, entries: Sequence[Entry]) -> str:
+def _victims(run_index: RunIndex, entries: Sequence[Entry]) -> Part:
     """Returns that another rank may have caused the exception; empty if no rank received a result before it."""
     journals = run_index.run.journals
     if len(journals) == 1 or not any(
         raw[KIND] == "learned" for entry in entries for raw in journals[entry.rank][: entry.at]
     ):
         return ""
-    it = "it may be a victim" if len(entries) == 1 else "they may be victims"
-    return f"{ranks_text([entry.rank for entry in entries])} raised; {it} of another rank's value"
+    return fact("may_be_victims", ranks=tuple(entry.rank for entry in entries))
 
 
 def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
@@ -165,8 +174,8 @@ def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
     return max(own, (step, at + 1))
 
 
-def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:
-    """Returns a line about the message that a thread took last before it raised, with its sender. Empty without a
+def _message_before(run_index: RunIndex, entry: Entry) -> list[Fact]:
+    """Returns a fact about the message that a thread took last before it raised, with its sender. Empty without a
     message.
     """
     journal = run_index.run.journals[entry.rank]
@@ -182,9 +191,10 @@ def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:
     # The messages of one sender keep their order, so the last one taken is none of its first or last messages.
     possible = [own[max(0, len(own) - 1 - untaken) : times] for own in equal]
     senders = [_sent(rank, raw) for rank, own in enumerate(possible) for raw in own]
-    messages = short(repr(learned[LEARNED_OUTCOME]), 80)
-    by = " or ".join(dict.fromkeys(senders)) or "by no actor of this run"
-    return [f"rank {entry.rank} last took {messages} from {took[TAKE_MAILBOX]} at {took[SITE]}: sent {by}"]
+    message = short(repr(learned[LEARNED_OUTCOME]), 80)
+    by = tuple(dict.fromkeys(senders)) or (fact("sent_by_none"),)
+    box, site = took[TAKE_MAILBOX], took[SITE]
+    return [fact("last_took", rank=entry.rank, message=message, mailbox=box, site=site, senders=by)]
 
 
 def _times_taken(journal: Sequence[RawRecord], took: RawRecord, learned: RawRecord) -> int:
@@ -194,10 +204,10 @@ def _times_taken(journal: Sequence[RawRecord], took: RawRecord, learned: RawReco
     return sum(raw[KIND] == "learned" and raw[ADDRESS] in takes and raw[LEARNED_OUTCOME] == equal for raw in journal)
 
 
-def _sent(rank: int, raw: RawRecord) -> str:
+def _sent(rank: int, raw: RawRecord) -> Fact:
     if raw[KIND] == "injected":
-        return f"from outside, as rank {rank} reached {At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])}"
-    return f"by rank {rank} at {raw[SITE]}, {raw[WHERE]}, step {raw[STEP]}"
+        return fact("sent_from_outside", rank=rank, at=str(At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])))
+    return fact("sent_by", rank=rank, site=raw[SITE], where=raw[WHERE], step=raw[STEP])
 
 
 def _error_and_message(entry: Entry) -> tuple[str, str]:

@@ -1,4 +1,14 @@
-"""Finding: what a check reports. It has a class, a message and a culprit.
+"""Finding: what a check reports. It has a class, a culprit and facts.
+
+A fact is a name with values, and no sentence: a reader that needs a rank or a count asks the fact for it. Only
+`dpsim.diagnose.words` turns facts into text, by one table of sentences, so a word changes in one place.
+
+    >>> death = fact("died", rank=1, step=5)
+    >>> death.name, death["rank"]
+    ('died', 1)
+
+A *part* of a finding is a fact, or still a sentence: the checks of hangs and the rooms that blame write sentences. No
+code may read a sentence back, so it adds to a part by `also`.
 
 A user selects classes by patterns with shell wildcards:
 
@@ -15,8 +25,10 @@ The table `dpsim.checks.classes` has a row for each class. With it, dpsim refuse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 from dpsim.checks.classes import CLASSES
 from dpsim.contract.ops import MAIN, Record
@@ -78,30 +90,105 @@ class Culprit:
 
 
 @dataclass(frozen=True)
+class Fact:
+    """A name with values. A value is a number, a text of the program, a record, another fact, or a tuple of these."""
+
+    name: str
+    values: tuple[tuple[str, Any], ...]
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns a value. Raises KeyError if the fact has none of this name."""
+        return dict(self.values)[name]
+
+    def having(self, **values: Any) -> Fact:
+        """Returns the fact with other values for some names."""
+        return Fact(self.name, tuple((dict(self.values) | values).items()))
+
+
+Part = Fact | str
+"""A fact, or a sentence of a check that has no facts yet."""
+
+
+def fact(name: str, /, **values: Any) -> Fact:
+    """Returns a fact. `dpsim.diagnose.words` has the sentence of each name, with the same values."""
+    return Fact(name, tuple(values.items()))
+
+
+def left_out(ranks: Sequence[int], call: str, step: int) -> Fact:
+    """Returns that ranks left out a call, given as its site, or as "SITE (OP on COMMUNICATOR)"."""
+    return fact("left_out", ranks=tuple(ranks), call=call, step=step)
+
+
+def indented(part: Part) -> Fact:
+    """Returns a part that continues the one before it."""
+    return fact("indented", part=part)
+
+
+def without_indent(part: Part) -> Part:
+    """Returns the part that `indented` got."""
+    return without_indent(part["part"]) if isinstance(part, Fact) and part.name == "indented" else part
+
+
+def fact_name(part: Part) -> str:
+    """Returns the name of a fact; empty for a sentence."""
+    return part.name if isinstance(part, Fact) else ""
+
+
+def also(*parts: Part) -> Part:
+    """Returns a part that says all of these. An empty part says nothing.
+
+    >>> also("rank 0 waits", "", "rank 1 left")
+    'rank 0 waits; rank 1 left'
+    """
+    said = tuple(one for part in parts for one in each(part))
+    texts = [part for part in said if isinstance(part, str)]
+    return "; ".join(texts) if len(texts) == len(said) else said[0] if len(said) == 1 else fact("also", parts=said)
+
+
+def each(part: Part) -> tuple[Part, ...]:
+    """Returns the parts that `also` joined; for another part, the part itself."""
+    return part["parts"] if isinstance(part, Fact) and part.name == "also" else (part,) if part else ()
+
+
+def renamed(part: Part, old: str, new: str) -> Part:
+    """Returns the part, in which the facts `old` have another name."""
+    return also(*(replace(one, name=new) if isinstance(one, Fact) and one.name == old else one for one in each(part)))
+
+
+def facts_in(part: Part) -> Iterator[Fact]:
+    """Yields the fact and all facts among its values."""
+    if isinstance(part, Fact):
+        yield part
+        for _, value in part.values:
+            for inner in value if isinstance(value, tuple) else (value,):
+                yield from facts_in(inner) if isinstance(inner, Fact) else ()
+
+
+@dataclass(frozen=True)
 class Finding:
     """A violation that a check found.
 
     `position` is (step, index of the op in its journal). Findings are sorted by it, so that the first is the cause: the
-    primary finding. `message` is one line, and `details` are further lines for the report. `ground` is the evidence
-    against the culprit, in parts of a line ("step tags differ in 7 of 7 later pairs"). `waits` is the chain of waits
-    from the blocked rank to the culprit, in parts of a line. `ops` are the ops in no order, each as its rank and its
-    index in the journal. `why` is the rule that decides if there is no `ground`, such as the number of ranks on
-    each side. If no rank is blamed, `why` is the reason, for example that a majority proves nothing.
+    primary finding. `message` says what happened, and `details` say more for the report. `ground` is the evidence
+    against the culprit ("step tags differ in 7 of 7 later pairs"). `waits` is the chain of waits from the blocked rank
+    to the culprit. `ops` are the ops in no order, each as its rank and its index in the journal. `why` is the rule that
+    decides if there is no `ground`, such as the number of ranks on each side. If no rank is blamed, `why` is the
+    reason, for example that a majority proves nothing.
     """
 
     check: str
     klass: str
-    message: str
+    message: Part
     culprit: Culprit | None
     position: tuple[int, int]
-    details: tuple[str, ...] = ()
-    ground: tuple[str, ...] = ()
-    waits: tuple[str, ...] = ()
+    details: tuple[Part, ...] = ()
+    ground: tuple[Part, ...] = ()
+    waits: tuple[Part, ...] = ()
     ops: tuple[tuple[int, int], ...] = ()
-    why: str = ""
+    why: Part = ""
 
     @property
-    def grounds(self) -> tuple[str, ...]:
+    def grounds(self) -> tuple[Part, ...]:
         """Returns the evidence against the culprit; without evidence, the rule that decided."""
         return self.ground or ((self.why,) if self.culprit is not None and self.why else ())
 

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, Part, fact
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import COMMUNICATOR, KIND, STREAM, TRANSFER_GROUP, TRANSFER_PEER, RawRecord
-from dpsim.contract.words import counted, ranks_text
 
 FEW = 8
 
@@ -58,21 +57,19 @@ def _has_used(run_index: RunIndex, rank: int, name: str, members: Sequence[int])
     )
 
 
-def where(run_index: RunIndex, entry: Entry) -> str:
-    """Returns a line about a rank that waits in a first use."""
-    record = entry.record
-    use = _first(run_index, entry, ranks_text(absent(run_index, entry)))
-    called = f"{record.site} ({record.describe()}, step {record.step}, {record.where})"
-    return f"rank {entry.rank} is blocked in {use}: {called}"
+def where(run_index: RunIndex, entry: Entry) -> Fact:
+    """Returns that a rank waits in a first use."""
+    use = _first(run_index, entry, absent(run_index, entry))
+    return fact("blocked_in_first_use", rank=entry.rank, use=use, call=entry.record)
 
 
-def _first(run_index: RunIndex, entry: Entry, others: str) -> str:
+def _first(run_index: RunIndex, entry: Entry, others: tuple[int, ...]) -> Fact:
     if len(_members(run_index, entry.raw, entry.rank)) == 2 and entry.raw[KIND] == "transfer":
-        return f"its first transfer with {others}"
-    return f"its first use of {entry.raw[COMMUNICATOR]}, where it waits for {others}"
+        return fact("first_transfer", ranks=others)
+    return fact("first_use", communicator=entry.raw[COMMUNICATOR], ranks=others)
 
 
-def finding(run_index: RunIndex, blocked: Mapping[int, Entry], details: Sequence[str]) -> Finding:
+def finding(run_index: RunIndex, blocked: Mapping[int, Entry], details: Sequence[Part]) -> Finding:
     """Returns the finding for ranks that each wait in a first use: their cycle, or else the longest chain.
 
     `blocked` maps each such rank to its call.
@@ -90,9 +87,9 @@ def finding(run_index: RunIndex, blocked: Mapping[int, Entry], details: Sequence
         position=min(map(run_index.position, entries)),
         details=(
             *(where(run_index, entry) for entry in entries[:FEW]),
-            *([f"and {counted(len(entries) - FEW, 'more rank')}"] if len(entries) > FEW else []),
+            *([fact("more_ranks", number=len(entries) - FEW)] if len(entries) > FEW else []),
             *(where(run_index, entry) for rank, entry in blocked.items() if rank not in ranks),
-            f"to let them pass: {_cure(entries, way)}",
+            fact("to_let_pass", cure=_cure(entries, way)),
             *details,
         ),
     )
@@ -112,30 +109,32 @@ def _way(run_index: RunIndex, blocked: Mapping[int, Entry], start: int) -> list[
     return way
 
 
-def _message(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) -> str:
-    first, *others = entries[: FEW // 2]
-    text = f"rank {first.rank} is blocked in {_first(run_index, first, f'rank {way[1]}')}"
-    for entry, following in zip(others, way[2:], strict=False):
-        same = entry.raw[KIND] == first.raw[KIND] == "transfer"
-        own = f"its first with rank {following}" if same else _first(run_index, entry, f"rank {following}")
-        text += f", which is blocked in {own}"
-    left = len(entries) - len(others) - 1
-    if left:
-        text += f", and so on through {counted(left, 'more rank')} to rank {way[-1]}"
-    return text if way[0] == way[-1] else f"{text}, which {_end(run_index, way[-1])}"
+def _message(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) -> Fact:
+    shown = entries[: FEW // 2]
+    uses: list[Fact] = []
+    for entry, following in zip(shown, way[1:], strict=False):
+        same = bool(uses) and entry.raw[KIND] == shown[0].raw[KIND] == "transfer"
+        uses.append(fact("first_with", ranks=(following,)) if same else _first(run_index, entry, (following,)))
+    left = len(entries) - len(shown)
+    return fact(
+        "first_uses",
+        rank=shown[0].rank,
+        uses=tuple(uses),
+        more=fact("and_so_on", number=left, rank=way[-1]) if left else None,
+        end=None if way[0] == way[-1] else _end(run_index, way[-1]),
+    )
 
 
-def _end(run_index: RunIndex, rank: int) -> str:
-    """Returns what the last rank of a chain does, in words."""
+def _end(run_index: RunIndex, rank: int) -> Part:
+    """Returns what the last rank of a chain does."""
     last, end = run_index.last(rank), run_index.end(rank)
     if last is None or end != "blocked":
-        return {"finished": "has ended", "blocked": "did nothing"}.get(end, end)
-    return f"last called {last.record.site} ({last.record.describe()}, step {last.step}, {last.record.where})"
+        return {"finished": fact("has_ended"), "blocked": fact("did_nothing")}.get(end, end)
+    return fact("last_called", call=last.record)
 
 
-def _cure(entries: Sequence[Entry], way: Sequence[int]) -> str:
+def _cure(entries: Sequence[Entry], way: Sequence[int]) -> Fact:
     if way[0] != way[-1]:
-        return f"let rank {way[-1]} make that call before it waits for what these ranks do next"
-    if all(entry.raw[KIND] == "transfer" for entry in entries):
-        return "issue all transfers of a rank as one group (`coalesced`), or let one of these ranks begin with another"
-    return "let all ranks use these communicators first in one order, for instance once at the start"
+        return fact("let_call_first", rank=way[-1])
+    transfers = all(entry.raw[KIND] == "transfer" for entry in entries)
+    return fact("group_transfers") if transfers else fact("one_order_at_start")

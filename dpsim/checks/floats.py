@@ -10,9 +10,9 @@ NaN. Only the simulation also inspects buffers of devices, and compares the zero
 
 from __future__ import annotations
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Finding, fact
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import COLLECTIVE_REDUCE, KIND, ORDINAL, SITE
+from dpsim.contract.ops import KIND, ORDINAL, SITE
 from dpsim.contract.undefined import Undefined
 
 
@@ -41,16 +41,12 @@ def _entry(run_index: RunIndex, one: Undefined) -> Entry | None:
 
 
 def _finding(run_index: RunIndex, name: str, zero: bool, entry: Entry) -> Finding:
-    record, how = entry.record, entry.raw[COLLECTIVE_REDUCE]
-    value, pair = ("-0.0", "0.0 and -0.0") if zero else ("a NaN", "a NaN and a number")
-    test = "isnan before the call, and reduce a flag beside it"
-    cure = "add 0.0 to the input, which turns -0.0 into 0.0" if zero else f"test the input with {test}"
+    whose = {"rank": entry.rank, "call": entry.record}
     return Finding(
         check="floats",
         klass="UNDEFINED:ZERO_SIGN" if zero else "UNDEFINED:NAN",
-        message=f"rank {entry.rank} brings {value} to {record.site} ({record.describe()}, step {record.step}): "
-        f"the {how} of {pair} depends on their order",
+        message=fact("brings_minus_zero", **whose) if zero else fact("brings_nan", **whose),
         culprit=run_index.culprit(entry),
         position=run_index.position(entry),
-        details=(f"{name}: {cure}",),
+        details=(fact("add_zero", communicator=name) if zero else fact("test_for_nan", communicator=name),),
     )

@@ -20,11 +20,11 @@ of CUDA graphs, "captured or not must be uniform over the ranks".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.run_index import Entry, RunIndex, first_difference
+from dpsim.checks.finding import Fact, Finding, fact
+from dpsim.checks.run_index import Entry, RunIndex, first_difference, more_like_it
 from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import (
     CAPTURE_WHAT,
@@ -43,10 +43,12 @@ from dpsim.contract.ops import (
     RawRecord,
 )
 from dpsim.contract.rules.replay_frame import UNCOUNTED
-from dpsim.contract.words import counted, ranks_text, short
 
 Line: TypeAlias = str | tuple[str, int, int]
 """Calls that pair up in order: the collectives of a communicator, or its transfers from one rank to another."""
+
+
+K = TypeVar("K", bound=Hashable)
 
 
 class CapturedCall(NamedTuple):
@@ -169,17 +171,13 @@ def _messages(run_index: RunIndex) -> list[Finding]:
     if not entries:
         return []
     first = min(entries, key=lambda entry: (run_index.position(entry), entry.rank))
-    record, more = first.record, len(entries) - 1
     journal = run_index.run.journals[first.rank]
     graph = next(raw[GRAPH] for raw in reversed(journal[: first.at]) if raw[KIND] == "capture")
-    rest = f" (and {more} more like it, on {counted(len({one.rank for one in entries}), 'rank')})" if more else ""
     return [
         Finding(
             check="graph_lint",
             klass="GRAPH:HOST_EFFECT",
-            message=f"rank {first.rank}, step {record.step}: {record.site}[{record.ordinal}] ({record.describe()}) "
-            f"within the capture of graph {graph}: it takes effect once, in no replay{rest}; "
-            "send it outside of the capture",
+            message=fact("host_effect", rank=first.rank, call=first.record, graph=graph, more=more_like_it(entries)),
             culprit=run_index.of_all(first, entries),
             position=run_index.position(first),
         )
@@ -205,36 +203,32 @@ def _finding(
     usual = ways[0][0] if len(ways) == 1 or ways[0][1] > ways[1][1] else None
     odd = [rank for rank, call in here.items() if call != usual] if usual is not None else list(here)
     first = min((members[rank][seq] for rank in odd), key=lambda one: (run_index.position(one), one.rank))
-    record = first.record
     before = {rank: run_index.run.journals[rank][: members[rank][seq].at] for rank in here}
-    differ, captures = _captures_told(name, {rank: captured(rank, name, journal) for rank, journal in before.items()})
-    sides = [
+    differ, captures = _captures(name, {rank: captured(rank, name, journal) for rank, journal in before.items()})
+    sides = tuple(
         _side(run_index, some, way, name, members[some[0]][seq])
         for way, _ in ways
         for some in [[rank for rank, call in here.items() if call == way]]
-    ]
+    )
     return Finding(
         check="graph_lint",
         klass="GRAPH:UNPAIRED",
-        message=f"{record.site} ({record.describe()}) is unpaired in step {record.step}: "
-        f"{'; '.join(sides)}{differ and f'; {differ}'}",
+        message=fact("unpaired_mode", call=first.record, sides=sides, differ=differ),
         culprit=run_index.culprit(first) if usual is not None else None,
         position=run_index.position(first),
         details=(*sides, *captures, *_given_up({rank: before[rank] for rank, call in here.items() if call == EAGER})),
     )
 
 
-def _side(run_index: RunIndex, ranks: list[int], way: CapturedCall, name: Line, entry: Entry) -> str:
+def _side(run_index: RunIndex, ranks: list[int], way: CapturedCall, name: Line, entry: Entry) -> Fact:
     """What some ranks do, with the line of the first of them."""
-    who, s = ranks_text(ranks), "s" * (len(ranks) == 1)
-    where = f" at {entry.record.where}" if entry.record.where else ""
+    side = {"ranks": tuple(ranks), "where": entry.record.where}
     if way == EAGER:
-        return f"{who} call{s} it eagerly{where}"
+        return fact("calls_eagerly", **side)
     journal = run_index.run.journals[entry.rank][: entry.at]
     graph = next(raw[GRAPH] for raw in reversed(journal) if raw[KIND] == "replay")
     own = dict(captured(entry.rank, name, journal))[graph]
-    call = f"call {way.number + 1} of {own}{where and f', captured{where}'}"
-    return f"{who} replay{s} it in {run_index.within(entry)}, as {call}"
+    return fact("replays_call", **side, replay=run_index.within(entry), number=way.number + 1, calls=own)
 
 
 def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[str, int]]:
@@ -250,48 +244,46 @@ def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[
     return found
 
 
-def _captures_told(name: Line, rows: dict[int, list[tuple[str, int]]]) -> tuple[str, list[str]]:
-    """Returns the first difference between the ranks' captures in words, and a line for the captures of each rank.
+def _captures(name: Line, rows: dict[int, list[tuple[str, int]]]) -> tuple[Fact | None, list[Fact]]:
+    """Returns the first difference between the ranks' captures, and the captures of each rank.
 
-    Both are empty if the captures are equal. If the ranks have no graph name in common, only the numbers of calls
+    There are none if the captures are equal. If the ranks have no graph name in common, only the numbers of calls
     count.
     """
     named = bool(set.intersection(*({graph for graph, _ in row} for row in rows.values())))
     at = first_difference([row if named else [calls for _, calls in row] for row in rows.values()])
     if at is None:
-        return "", []
-    line = _line_text(name)
-    firsts = _folded({rank: _captured_text(row[at : at + 1]) for rank, row in rows.items()})
-    differ = f"the captures on {line} differ from capture {at + 1} on: " + ", ".join(
-        f"{ranks} captured {what}" for ranks, what in firsts
-    )
-    whole = _folded({rank: _captured_text(row) for rank, row in rows.items()})
-    return differ, [f"{ranks} captured on {line}, in order: {what}" for ranks, what in whole]
+        return None, []
+    line = name if isinstance(name, str) else fact("one_way", communicator=name[0], sender=name[1], receiver=name[2])
+    firsts = _folded({rank: _graphs(row[at : at + 1]) for rank, row in rows.items()})
+    sides = tuple(fact("captured", ranks=ranks, graphs=graphs) for graphs, ranks in firsts)
+    whole = _folded({rank: _graphs(row) for rank, row in rows.items()})
+    return fact("captures_differ", line=line, number=at + 1, sides=sides), [
+        fact("captured_in_order", ranks=ranks, line=line, graphs=graphs) for graphs, ranks in whole
+    ]
 
 
-def _line_text(name: Line) -> str:
-    return name if isinstance(name, str) else f"{name[0]} from rank {name[1]} to rank {name[2]}"
+def _graphs(row: list[tuple[str, int]]) -> Fact:
+    """Returns the captured graphs, each with its number of calls."""
+    first = [fact("first_graph", graph=graph, calls=own) for graph, own in row[:1]]
+    rest = [fact("graph", graph=graph, calls=own) for graph, own in row[1:]]
+    return fact("graphs", graphs=(*first, *rest)) if row else fact("no_graphs")
 
 
-def _captured_text(row: list[tuple[str, int]]) -> str:
-    calls = [counted(own, "call") if not at else str(own) for at, (_, own) in enumerate(row)]
-    return short(", ".join(f"{graph} ({own})" for (graph, _), own in zip(row, calls, strict=True)), 240) or "nothing"
-
-
-def _given_up(eager: dict[int, list[RawRecord]]) -> list[str]:
-    """Returns lines about the captures that ranks abandoned and did not repeat."""
-    texts = {}
+def _given_up(eager: dict[int, list[RawRecord]]) -> list[Fact]:
+    """Returns the captures that ranks abandoned and did not repeat."""
+    given_up: dict[int, tuple[Fact, ...]] = {}
     for rank, journal in eager.items():
         last = {raw[GRAPH]: raw for raw in journal if raw[KIND] == "capture"}
-        abandoned = [f"of graph {one} at {raw[WHERE]}" for one, raw in last.items() if raw[CAPTURE_WHAT] == "abandon"]
+        abandoned = [raw for raw in last.values() if raw[CAPTURE_WHAT] == "abandon"]
         if abandoned:
-            texts[rank] = short(", ".join(abandoned), 240)
-    return [f"{ranks} gave up the capture {what}" for ranks, what in _folded(texts)]
+            given_up[rank] = tuple(fact("of_graph", graph=raw[GRAPH], where=raw[WHERE]) for raw in abandoned)
+    return [fact("gave_up_capture", ranks=ranks, graphs=graphs) for graphs, ranks in _folded(given_up)]
 
 
-def _folded(texts: dict[int, str]) -> list[tuple[str, str]]:
-    """Returns each text once, with all ranks that share it."""
-    sides: dict[str, list[int]] = {}
-    for rank, text in texts.items():
-        sides.setdefault(text, []).append(rank)
-    return [(ranks_text(ranks), text) for text, ranks in sides.items()]
+def _folded(values: dict[int, K]) -> list[tuple[K, tuple[int, ...]]]:
+    """Returns each value once, with all ranks that share it."""
+    sides: dict[K, list[int]] = {}
+    for rank, value in values.items():
+        sides.setdefault(value, []).append(rank)
+    return [(value, tuple(ranks)) for value, ranks in sides.items()]

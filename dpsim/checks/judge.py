@@ -48,7 +48,6 @@ from dpsim.checks.explained_death import behind_mismatch
 from dpsim.checks.finding import Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import ALLOC_PLACE, KIND
-from dpsim.contract.words import step_words, with_services
 from dpsim.contract.world import Run, World
 
 
@@ -123,29 +122,16 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     findings = root_first(run_index, findings)
     if "died" in run.ends:
         findings = behind_mismatch(run_index, findings)
-    findings = [_in_words(world, finding) for finding in findings]
+    findings = [_named(world, finding) for finding in findings]
     return sorted(findings, key=lambda finding: (finding.check != "progress", finding.position))
 
 
-def _in_words(world: World, finding: Finding) -> Finding:
-    """Returns the finding with the names of services and with words for special steps. Checks use numbers."""
-
-    def named(text: str) -> str:
-        return step_words(with_services(text, world.size, world.services))
-
+def _named(world: World, finding: Finding) -> Finding:
+    """Returns the finding with the name of its culprit, if that is a service."""
     culprit = finding.culprit
-    if culprit is not None and culprit.rank >= world.size and not culprit.ranks:
-        culprit = replace(culprit, service=world.actor(culprit.rank))
-    details, ground, waits = (tuple(map(named, lines)) for lines in (finding.details, finding.ground, finding.waits))
-    return replace(
-        finding,
-        message=named(finding.message),
-        culprit=culprit,
-        details=details,
-        ground=ground,
-        waits=waits,
-        why=named(finding.why),
-    )
+    if culprit is None or culprit.rank < world.size or culprit.ranks:
+        return finding
+    return replace(finding, culprit=replace(culprit, service=world.actor(culprit.rank)))
 
 
 @lru_cache(maxsize=64)

@@ -37,23 +37,13 @@ from itertools import groupby
 from dpsim.checks import given_up, made_groups, transfers
 from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.crosswise import crosswise
-from dpsim.checks.finding import Finding
-from dpsim.checks.run_index import (
-    SIGNATURE,
-    Entry,
-    RunIndex,
-    Signature,
-    by_step,
-    call,
-    first_difference,
-    signatures,
-)
+from dpsim.checks.finding import Fact, Finding, Part, also, fact, left_out
+from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, Signature, by_step, call, first_difference, signatures
 from dpsim.checks.sides import sides_of
 from dpsim.checks.usual_step import UsualStep
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 from dpsim.contract.ops import CALL, COLLECTIVE_SIZES, GRAPH, KIND, OP, SITE, STEP, WHERE
 from dpsim.contract.rules.replay_frame import replay_at
-from dpsim.contract.words import ranks_text, times
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -160,18 +150,17 @@ def _unequal(
     common = set.intersection(*involved)
     odd = calls[min(common)] if len(common) == 1 else None
     entry = odd or calls[wrong[0][0]]
-    lines = [
-        f"rank {ranks[i]} sends {goes} elements to rank {ranks[j]}, which expects {comes}"
-        for i, j, goes, comes in wrong
+    parts = [
+        fact("sends_elements", rank=ranks[i], count=goes, to=ranks[j], expected=comes) for i, j, goes, comes in wrong
     ]
     record = call(entry)
     return Finding(
         check="ledger",
         klass="MISMATCH:COLLECTIVE:SIZES",
-        message=f"{record.site} ({record.op} on {communicator} #{record.seq}, step {record.step}): {lines[0]}",
+        message=fact("unequal_parts", call=record, first=parts[0]),
         culprit=run_index.culprit(entry) if odd else None,
         position=run_index.position(entry),
-        details=tuple(lines),
+        details=tuple(parts),
     )
 
 
@@ -194,46 +183,44 @@ def _blame(
     index = first_difference([mine, theirs])
     assert index is not None
     begin, apart = (index, "") if began.at is None or began.at > index else (began.at, began.text)
-    groups: dict[str, list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
+    message: Part
     for rank in sorted(calls):
-        groups.setdefault(_list(run_index, here[rank]) or f"nothing on {communicator}", []).append(rank)
+        groups.setdefault(_list(run_index, here[rank]) or (f"nothing on {communicator}",), []).append(rank)
     if len(mine) == len(theirs):
         field = next(name for name, a, b in zip(SIGNATURE, mine[index], theirs[index], strict=True) if a != b)
         klass, entry = f"MISMATCH:COLLECTIVE:{field.upper()}", here[culprit][begin]
-        right = call(reference[index]).describe()
-        message = (
-            f"called {call(here[culprit][index]).describe()} in step {step} where {ranks_text(good)} called {right}"
-        )
+        own, right = call(here[culprit][index]), call(reference[index])
+        message = fact("called_otherwise", ranks=(*bad,), step=step, good=(*good,), own=own, right=right)
     elif len(mine) < len(theirs):
         klass, entry = "HANG:COLLECTIVE:MISSING_RANK", _own(run_index, communicator, culprit, reference, begin)
         what = f"{call(entry).site} ({call(entry).op} on {communicator})"
         site = call(reference[begin]).site
         made = "it" if site == call(entry).site else site
-        message = f"left out {what} in step {step}; {ranks_text(good)} made {made}"
-        message += _of_replay(run_index, reference[begin], culprit)
+        replayed = _of_replay(run_index, reference[begin], culprit)
+        message = also(left_out(bad, what, step), fact("made", ranks=(*good,), call=made, replayed=replayed))
     else:
         klass, entry = "HANG:COLLECTIVE:EXTRA_CALL", here[culprit][begin]
         site, op = call(entry).site, call(entry).op
+        numbers = {"number": len(mine), "step": step, "good": (*good,), "usual": len(theirs)}
         if {call(other).site for other in here[culprit]} == {site}:
-            made = f"{site} ({op} on {communicator}) {times(len(mine))}"
-            message = f"made {made} in step {step}, {ranks_text(good)} {times(len(theirs))}"
+            message = fact("made_call_times", ranks=(*bad,), call=f"{site} ({op} on {communicator})", **numbers)
         else:
-            made = f"{len(mine)} calls on {communicator} in step {step}, {ranks_text(good)} {len(theirs)}"
-            message = f"made {made}" + ("" if apart else f"; they differ from {site} ({op}) on")
+            message = fact("made_calls", ranks=(*bad,), communicator=communicator, **numbers)
+            message = message if apart else also(message, fact("differ_from", site=site, op=op))
     if run_index.run.finished and klass.startswith("HANG"):
         klass = "MISMATCH:COLLECTIVE:STEP"
     if not bad:
-        ways = "; ".join(f"{ranks_text(ranks)}: {calls}" for calls, ranks in groups.items())
+        ways = tuple(fact("side", ranks=tuple(ranks), step=None, calls=calls) for calls, ranks in groups.items())
         sites = dict.fromkeys(call(own[begin]).site for own in (here[culprit], reference) if begin < len(own))
-        where = f"in step {step} from {' or '.join(sites)} on"
-        message = f"ranks differ {where}; it is unclear which are right: {ways}"
+        message = fact("calls_differ", step=step, sites=(*sites,), ways=ways)
     return Finding(
         check="ledger",
         klass=klass,
-        message=f"{ranks_text(bad)} {message}{apart}" if bad else message,
+        message=also(message, apart) if bad else message,
         culprit=replace(run_index.culprit(entry, culprit), step=step) if bad else None,
         position=run_index.position(reference[begin] if begin < len(reference) else here[culprit][begin]),
-        details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),
+        details=tuple(fact("side", ranks=tuple(ranks), step=step, calls=calls) for calls, ranks in groups.items()),
         why=why,
     )
 
@@ -252,29 +239,29 @@ def _own(run_index: RunIndex, communicator: str, rank: int, reference: list[Entr
     return reference[index]
 
 
-def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> str:
+def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> Fact | None:
     """Returns the graph replay that made a call, and whether the rank that left it out replayed this graph
     in the step.
     """
     at = replay_at(run_index.run.journals[entry.rank], entry.at)
     if at is None:
-        return ""
+        return None
     step, graph = entry.step, run_index.run.journals[entry.rank][at][GRAPH]
     journal = run_index.run.journals[rank]
     own = dict.fromkeys(raw[GRAPH] for raw in journal if raw[KIND] == "replay" and raw[STEP] == step)
-    others = f", but {', '.join(own)}" if own else ""
-    return f" in {run_index.within(entry)}" + (
-        "" if graph in own else f"; rank {rank} did not replay {graph} in this step{others}"
-    )
+    missed = None if graph in own else fact("did_not_replay", rank=rank, graph=graph, others=(*own,))
+    return fact("in_replay", replay=run_index.within(entry), missed=missed)
 
 
-def _list(run_index: RunIndex, entries: list[Entry]) -> str:
-    """Returns the calls of a step in words. The calls of one replay are one entry, and so are several equal calls."""
+def _list(run_index: RunIndex, entries: list[Entry]) -> tuple[str, ...]:
+    """Returns the calls of a step in words. Several equal calls are one entry. With replays, all calls are one."""
     parts = []
     for of, some in groupby(entries, run_index.within):
-        calls = ", ".join(_alike_calls(list(own)) for _, own in groupby(some, _kind_of_call))
-        parts.append(f"{of}: {calls}" if of else calls)
-    return "; ".join(parts)
+        calls = [_alike_calls(list(own)) for _, own in groupby(some, _kind_of_call)]
+        parts.append((of, calls))
+    if len(parts) == 1 and not parts[0][0]:
+        return tuple(parts[0][1])
+    return ("; ".join(f"{of}: {', '.join(calls)}" if of else ", ".join(calls) for of, calls in parts),) * bool(parts)
 
 
 def _kind_of_call(entry: Entry) -> tuple[object, ...]:

@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Finding, fact
 from dpsim.checks.run_index import Entry, RunIndex, TransferLine
-from dpsim.checks.transfers import new_value_before, odd_side, summary
+from dpsim.checks.transfers import called, new_value_before, odd_side
 from dpsim.contract.kinds import MEETS, learns
 from dpsim.contract.ops import ADDRESS, COMMUNICATOR, KIND, ORDINAL, SITE, STREAM, RawRecord
-from dpsim.contract.words import counted
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -65,13 +64,12 @@ def _of_another_thread(started: Mapping[Any, int], learned: RawRecord) -> object
 
 def _never_awaited(run_index: RunIndex, entries: list[Entry]) -> Finding:
     first = min(entries, key=lambda entry: (run_index.position(entry), entry.rank))
-    record, more = first.record, len(entries) - 1
-    rest = f" (and {more} more like it, on {counted(len({one.rank for one in entries}), 'rank')})" if more else ""
+    more = len(entries) - 1
+    rest = fact("more_like_it", more=more, ranks=len({one.rank for one in entries})) if more else None
     return Finding(
         check="leftover",
         klass="LEFTOVER:NEVER_AWAITED",
-        message=f"rank {first.rank} never awaited {record.site}[{record.ordinal}] ({record.describe()}) of step "
-        f"{record.step}{rest}; await what the call returns",
+        message=fact("never_awaited", rank=first.rank, op=first.record, more=rest),
         culprit=run_index.of_all(first, entries),
         position=run_index.position(first),
     )
@@ -79,20 +77,26 @@ def _never_awaited(run_index: RunIndex, entries: list[Entry]) -> Finding:
 
 def _without_partner(run_index: RunIndex, peers: Sequence[int], line: TransferLine) -> Finding:
     sent, received = map(len, line)
-    klass, side, peer, did = (
-        ("LEFTOVER:SEND", line.sends, peers[1], "received")
-        if sent > received
-        else ("LEFTOVER:RECV", line.receives, peers[0], "sent")
+    klass, side, peer = (
+        ("LEFTOVER:SEND", line.sends, peers[1]) if sent > received else ("LEFTOVER:RECV", line.receives, peers[0])
     )
     fewer, entry = min(sent, received), side[min(sent, received)]
-    odd, text = odd_side(line)
+    odd, more = odd_side(line)
     why = new_value_before(run_index, line, odd)
-    odd, text = (None, "") if why else (odd, text)
+    odd, more = (None, None) if why else (odd, more)
     return Finding(
         check="leftover",
         klass=klass,
-        message=f"rank {entry.rank} called {summary(run_index, entry)}. Rank {peer} {did} {fewer} of {len(side)} "
-        f"and ended{text}. Make the other call, or leave this one out",
+        message=fact(
+            "unpaired",
+            rank=entry.rank,
+            call=called(run_index, entry),
+            peer=peer,
+            sent=sent > received,
+            fewer=fewer,
+            calls=len(side),
+            more=more,
+        ),
         culprit=run_index.culprit(odd) if odd else None,
         position=run_index.position(odd or entry),
         why=why,

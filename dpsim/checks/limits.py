@@ -21,13 +21,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsim.checks import first_use
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, Part, fact
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.kinds import LEARNS, WORK
 from dpsim.contract.occupied import Occupied
 from dpsim.contract.ops import KIND, RawRecord, as_record
 from dpsim.contract.rules.replay_frame import within
-from dpsim.contract.words import counted
 
 FEW = 8
 
@@ -36,7 +35,7 @@ PLAIN = WORK - LEARNS | {"alloc", "replay"}
 
 
 def held_up(
-    run_index: RunIndex, awaited: Sequence[int] = (), unanswered: Sequence[Finding] = (), details: Sequence[str] = ()
+    run_index: RunIndex, awaited: Sequence[int] = (), unanswered: Sequence[Finding] = (), details: Sequence[Part] = ()
 ) -> list[Finding]:
     """Returns one finding for the first rank that is blocked in such a call, with details of the others.
 
@@ -85,7 +84,7 @@ def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
     hosts = [_where(run_index, last) for last in _blocked_calls(run_index) if not finding.klass.startswith("HANG:HOST")]
     slots = [_full(run_index, one) for one in _full_ranks(run_index)[:FEW]]
     more = len(_full_ranks(run_index)) - len(slots)
-    rest = [f"{counted(more, 'more rank')} without a free slot"] if more else []
+    rest = [fact("more_without_slot", number=more)] if more else []
     return replace(finding, details=(*finding.details, *hosts, *slots, *rest))
 
 
@@ -100,25 +99,24 @@ def _full_ranks(run_index: RunIndex) -> list[Occupied]:
     return sorted(full, key=lambda one: not one.waiting) if any(one.waiting for one in full) else []
 
 
-def _full(run_index: RunIndex, one: Occupied) -> str:
+def _full(run_index: RunIndex, one: Occupied) -> Fact:
     journal, room = run_index.run.journals[one.rank], run_index.world.residency or 0
-    held, waiting = ([_op(journal, at) for at in places if at < len(journal)] for places in (one.held, one.waiting))
-    slots = "its only slot is" if room == 1 else f"its {counted(room, 'slot')} are"
-    waits = f"; {', '.join(waiting)} wait{'s' * (len(waiting) == 1)} for one" if waiting else ""
-    return f"rank {one.rank}: {slots} held by {', '.join(held)}{waits}"
+    held, waiting = (
+        tuple(_op(journal, at) for at in places if at < len(journal)) for places in (one.held, one.waiting)
+    )
+    slots = fact("only_slot") if room == 1 else fact("all_slots", number=room)
+    waits = fact("wait_for_slot", ops=waiting) if waiting else None
+    return fact("slots_held", rank=one.rank, slots=slots, held=held, waits=waits)
 
 
-def _op(journal: list[RawRecord], at: int) -> str:
-    record, of = as_record(journal[at]), within(journal, at)
-    return f"{record.describe()} ({record.site}, {record.where}, step {record.step}{of and ', ' + of})"
+def _op(journal: list[RawRecord], at: int) -> Fact:
+    return fact("op_at", call=as_record(journal[at]), within=within(journal, at))
 
 
-def _where(run_index: RunIndex, last: Entry) -> str:
-    record, room = last.record, run_index.world.launch_queue
+def _where(run_index: RunIndex, last: Entry) -> Fact:
     if first_use.absent(run_index, last):
         return first_use.where(run_index, last)
+    call = {"rank": last.rank, "call": last.record}
     if last.raw[KIND] == "alloc":
-        why = "it needs new memory, and waits for all that the rank has put on its device"
-    else:
-        why = f"{counted(room or 0, 'op')} before it on that stream have not ended, and the launch queue holds no more"
-    return f"rank {last.rank} is blocked in {record.site} ({record.describe()}, step {record.step}): {why}"
+        return fact("blocked_in_alloc", **call)
+    return fact("blocked_in_queue", **call, room=run_index.world.launch_queue or 0)

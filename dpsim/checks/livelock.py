@@ -13,11 +13,11 @@ in which every rank is blocked are deadlocks (`dpsim.checks.deadlock`).
 
 from __future__ import annotations
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.alike_hangs import shown
+from dpsim.checks.finding import Culprit, Fact, Finding, fact
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.kinds import NO_ACTS, POLLS
-from dpsim.contract.ops import KIND, SITE, WHERE, as_record
-from dpsim.contract.words import ranks_text
+from dpsim.contract.ops import KIND, SITE, WHERE
 
 KINDS = {
     "post": "LIVELOCK:MESSAGES",
@@ -31,9 +31,6 @@ KINDS = {
 }
 """The class of the finding by the op that a rank repeats. If it repeats several, the first in this table decides."""
 
-WAITS = "no other event can answer these calls"
-GOES_ON = "none of these calls can end the loop"
-SAME = "all programs and mailboxes are in the same state again"
 TAIL = 64
 
 
@@ -48,15 +45,15 @@ def check(run_index: RunIndex) -> list[Finding]:
     cycles = {rank: _from(kind, cycle) for rank, cycle in cycles.items()}
     telling = [cycle[0] for cycle in cycles.values()]
     first = min(telling, key=lambda entry: (entry.raw[KIND] != kind, entry.step, entry.rank))
-    same: dict[str, list[int]] = {}
+    same: dict[object, list[int]] = {}
     for rank, cycle in cycles.items():
-        same.setdefault(", ".join(dict.fromkeys(map(text, cycle))), []).append(rank)
-    repeating = [f"{ranks_text(ranks)} repeat{'s' * (len(ranks) == 1)} {what}" for what, ranks in same.items()]
+        same.setdefault(tuple(shown(entry.record) for entry in cycle), []).append(rank)
+    repeating = [fact("repeats", ranks=(*ranks,), ops=tuple(map(op_fact, cycles[ranks[0]]))) for ranks in same.values()]
     return [
         Finding(
             check="livelock",
             klass=KINDS[kind],
-            message=f"{repeating[0]}, without end: {_why(kind)}; end the loop after a number of rounds",
+            message=fact("without_end", repeats=repeating[0], why=_why(kind)),
             culprit=Culprit.of(first.rank, first.record) if len(endless) == 1 else None,
             position=(first.step, first.at),
             details=(*repeating, *_others(run_index)),
@@ -64,8 +61,8 @@ def check(run_index: RunIndex) -> list[Finding]:
     ]
 
 
-def _why(kind: str) -> str:
-    return SAME if kind == "post" else WAITS if kind in POLLS else GOES_ON
+def _why(kind: str) -> Fact:
+    return fact("same_state") if kind == "post" else fact("no_answer") if kind in POLLS else fact("no_way_out")
 
 
 def explains(run_index: RunIndex, finding: Finding) -> bool:
@@ -99,20 +96,16 @@ def repeated(run_index: RunIndex, rank: int) -> list[Entry]:
     return sorted(places.values(), key=lambda entry: entry.at)
 
 
-def text(entry: Entry) -> str:
-    record = entry.record
-    return f"{record.describe()} ({record.site}, {record.where}, step {record.step})"
+def op_fact(entry: Entry) -> Fact:
+    return fact("op", op=entry.record)
 
 
-def _others(run_index: RunIndex) -> list[str]:
+def _others(run_index: RunIndex) -> list[Fact]:
     """Returns a line for each rank that is blocked and does not loop."""
     run, lines = run_index.run, []
     for rank, journal in enumerate(run.journals):
         if run.ends[rank] == "blocked" and rank not in run.endless:
-            last = next((raw for raw in reversed(journal) if raw[KIND] not in NO_ACTS), None)
-            where = "has not begun"
-            if last is not None:
-                record = as_record(last)
-                where = f"is blocked in {record.describe()} ({record.site}, {record.where}, step {record.step})"
-            lines.append(f"rank {rank} {where}")
+            last = next((at for at in reversed(range(len(journal))) if journal[at][KIND] not in NO_ACTS), None)
+            op = None if last is None else op_fact(Entry(rank, last, journal[last]))
+            lines.append(fact("is_blocked", rank=rank, op=op))
     return lines

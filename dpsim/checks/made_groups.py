@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Finding, fact
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import GROUP_COMMUNICATOR, GROUP_DEVICE, GROUP_KIND, GROUP_RANKS
-from dpsim.contract.words import ranks_text
-
-CURE = "give the same ranks in the same order on all of them"
 
 
 def unlike(run_index: RunIndex) -> list[Finding]:
@@ -56,16 +53,16 @@ def _finding(run_index: RunIndex, name: str, own: dict[int, Entry]) -> Finding:
     most = counts[0][0] if counts[0][1] > counts[1][1] else None
     odd = [entry for entry in own.values() if most is not None and _shape(entry) != most]
     first = min(odd or own.values(), key=lambda entry: (run_index.position(entry), entry.rank))
-    lines = []
+    made = []
     for shape, _ in counts:
         ranks = [rank for rank, entry in own.items() if _shape(entry) == shape]
-        what = ("with" if shape[1] else "without") + " a device communicator"
-        lines.append(f"{ranks_text(ranks)} of {ranks_text(shape[0])}, {what} ({own[ranks[0]].record.where})")
+        where = own[ranks[0]].record.where
+        made.append(fact("made_group", ranks=tuple(ranks), members=shape[0], device=shape[1], where=where))
     return Finding(
         check="ledger",
         klass="MISMATCH:GROUP:RANKS",
-        message=f"group {name}: members do not make the same one: {'; '.join(lines)}; {CURE}",
+        message=fact("unlike_groups", group=name, made=tuple(made)),
         culprit=run_index.culprit(first) if odd else None,
         position=run_index.position(first),
-        details=tuple(lines),
+        details=tuple(made),
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, fact
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.gates import Address, Gate
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, TAKE_MAILBOX, Take, posted
@@ -34,20 +34,24 @@ def waiting(run_index: RunIndex) -> list[Finding]:
             continue
         message = gates.get((last.rank, *last.raw[ADDRESS]))
         if message is not None:
-            what = f"waits at its gate of {record.mailbox} for {_sender_text(run_index, message)}"
-            findings.append(_finding(run_index, last, record, "HANG:MAILBOX:GATE", what))
+            sent, by = _of_gate(run_index, message), _thread(record)
+            what = fact("at_gate", thread=by, rank=last.rank, mailbox=record.mailbox, message=sent)
+            findings.append(_finding(run_index, last, "HANG:MAILBOX:GATE", what))
         elif record.how == "get" and record.timeout_ns is None:
             findings.append(_no_message(run_index, last, record))
     return findings
 
 
 def _no_message(run_index: RunIndex, last: Entry, record: Take) -> Finding:
-    found = _finding(run_index, last, record, "HANG:MAILBOX:NO_MESSAGE", _sent(run_index, last, record))
+    posts = (one for journal in run_index.run.journals for one in map(posted, journal) if one is not None)
+    sent = sum(one[:2] == (last.rank, record.mailbox) for one in posts)
+    message = fact("no_message", thread=_thread(record), rank=last.rank, take=record, sent=sent)
+    found = _finding(run_index, last, "HANG:MAILBOX:NO_MESSAGE", message)
     return replace(found, details=_last_taken(run_index, last, record))
 
 
-def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[str, ...]:
-    """Returns a line about the last message that the rank took from this mailbox.
+def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[Fact, ...]:
+    """Returns a fact about the last message that the rank took from this mailbox.
 
     It may report an error, after which the sender sends no further message.
     """
@@ -58,33 +62,28 @@ def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[str, ..
             looks.add(raw[ADDRESS])
         elif raw[KIND] == "learned" and raw[ADDRESS] in looks and raw[LEARNED_OUTCOME] is not None:
             took = short(repr(raw[LEARNED_OUTCOME]), 120)
-    return () if took is None else (f"rank {last.rank} last took {took} from {record.mailbox}",)
+    return () if took is None else (fact("last_taken", rank=last.rank, message=took, mailbox=record.mailbox),)
 
 
-def _sent(run_index: RunIndex, last: Entry, record: Take) -> str:
-    sent = [one for journal in run_index.run.journals for one in map(posted, journal) if one is not None]
-    posts = sum(one[:2] == (last.rank, record.mailbox) for one in sent)
-    at = f"({record.site}, step {record.step})"
-    return f"waits for a message in {record.mailbox} {at}; {posts} {'was' if posts == 1 else 'were'} ever sent to it"
-
-
-def _sender_text(run_index: RunIndex, message: Address) -> str:
-    """Returns the message of a gate in words: its sender and site, and whether the sender posted it."""
+def _of_gate(run_index: RunIndex, message: Address) -> Fact:
+    """Returns the message of a gate: its sender and site, and whether the sender posted it."""
     by, thread, site, ordinal = message
     if by < 0:
-        return f"message {ordinal} from outside, which is sent where {run_index.world.actor(outside(by))} is"
-    was_sent = any(raw[KIND] == "post" and raw[ADDRESS] == message[1:] for raw in run_index.run.journals[by])
-    where = f"{site}[{ordinal}]" if thread == MAIN else f"{thread} {site}[{ordinal}]"
-    did = "it did, and another get or poll took it" if was_sent else "it never posted it"
-    return f"what {run_index.world.actor(by)} posts at {where}; {did}"
+        return fact("from_outside", ordinal=ordinal, actor=run_index.world.actor(outside(by)))
+    sent = any(raw[KIND] == "post" and raw[ADDRESS] == message[1:] for raw in run_index.run.journals[by])
+    at = {"thread": "" if thread == MAIN else thread, "site": site, "ordinal": ordinal}
+    return fact("post_at", actor=run_index.world.actor(by), **at, sent=sent)
 
 
-def _finding(run_index: RunIndex, last: Entry, record: Take, klass: str, what: str) -> Finding:
-    thread = "" if record.thread == MAIN else f"thread {record.thread} of "
+def _thread(record: Take) -> str:
+    return "" if record.thread == MAIN else record.thread
+
+
+def _finding(run_index: RunIndex, last: Entry, klass: str, message: Fact) -> Finding:
     return Finding(
         check="deadlock",
         klass=klass,
-        message=f"{thread}rank {last.rank} {what}",
-        culprit=Culprit.of(last.rank, record),
+        message=message,
+        culprit=Culprit.of(last.rank, last.record),
         position=run_index.position(last),
     )

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from dpsim.checks.finding import Part, fact
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.kinds import ADDED, FOR_ACTORS
 from dpsim.contract.ops import (
@@ -36,7 +37,6 @@ from dpsim.contract.ops import (
     TAKE_HOW,
     RawRecord,
 )
-from dpsim.contract.words import ranks_text
 
 _HEARD = ADDED | FOR_ACTORS | {"probe"}
 
@@ -68,8 +68,8 @@ class _Change(NamedTuple):
     usual: str
 
 
-def new_value(run_index: RunIndex, step: int, until: Mapping[int, int]) -> str:
-    """Returns why other steps prove nothing about a step: where ranks received a new value; or an empty string.
+def new_value(run_index: RunIndex, step: int, until: Mapping[int, int]) -> Part:
+    """Returns why other steps prove nothing about a step: where ranks received a new value; otherwise empty.
 
     `until` has the index in the journal of ranks at which they differ. A value counts only if one of these ranks
     received it before its index, or if none of them received it.
@@ -89,9 +89,7 @@ def new_value(run_index: RunIndex, step: int, until: Mapping[int, int]) -> str:
         some = next(iter(changes.values()))
         same = some is not None and len({one and one[1:] for one in changes.values()}) == 1
         if some is not None and same and any(early.get(source, [True])):
-            return (
-                f"what {ranks_text(changes)} received at {some.site} in step {step} is new: other steps prove nothing"
-            )
+            return fact("new_value", ranks=(*changes,), site=some.site, step=step)
     return ""
 
 

@@ -18,22 +18,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, Part, fact, indented
 from dpsim.contract.ops import KIND, LEARNED_OUTCOME, STEP, RawRecord, as_record
 
 Journals = Sequence[Sequence[RawRecord]]
 
-CAUSES = (
-    "likely causes: random numbers without a seed, a clock, the order of a set, id() or hash() of an object;",
-    "  state that outlives a run: on a class, in a module, in a default argument",
-    "  state that ranks share, in self or in what prepare made: made again, each rank has its own, as in a process",
-)
+CAUSES = (fact("likely_causes"), indented(fact("may_outlive_run")), indented(fact("may_be_shared")))
 
 SHARED = (
-    "the simulation runs all ranks in one Python process, and hardware runs each in its own. Likely causes:",
-    "  a rank leaves something in a module, a class, a default argument or os.environ, and another one reads it;",
-    "  a rank decides by os.getpid(), by hash() of text, by id(), or by the order of a set",
-    "send what ranks have to agree on through a communicator, a mailbox or a store",
+    fact("one_process"),
+    indented(fact("may_leave_something")),
+    indented(fact("may_decide_by_process")),
+    fact("send_what_to_agree_on"),
 )
 
 SHARED_STATE = "NONDETERMINISM:SHARED_STATE"
@@ -53,7 +49,7 @@ def check(first: Journals, second: Journals, stopped: str = "") -> Finding | Non
         if one != other and (place := _difference(rank, one, other, bool(stopped))) is not None
     ]
     if not places:
-        return of("the schedule of a run does not fit the run made again: " + stopped) if stopped else None
+        return of(fact("schedule_does_not_fit", why=stopped)) if stopped else None
     _, _, at, rank = min(places)
     one, other = (journal[rank][at] if at < len(journal[rank]) else None for journal in (first, second))
     found = one or other
@@ -62,27 +58,25 @@ def check(first: Journals, second: Journals, stopped: str = "") -> Finding | Non
     return Finding(
         check="nondeterminism",
         klass="NONDETERMINISM:REPEAT",
-        message=f"rank {rank} acts differently in step {record.step} when dpsim repeats the run with the same schedule",
+        message=fact("repeated_run_differs", rank=rank, step=record.step),
         culprit=Culprit.of(rank, record),
         position=(record.step, at),
-        details=(f"first:   {_text(one)}", f"again:   {_text(other)}", *CAUSES),
+        details=(fact("did_first", did=_did(one)), fact("did_again", did=_did(other)), *CAUSES),
     )
 
 
-def of(message: str) -> Finding:
+def of(message: Part) -> Finding:
     """Returns a finding for a difference that no record shows."""
     return Finding("nondeterminism", "NONDETERMINISM:REPEAT", message, None, (0, 0), CAUSES)
 
 
-def unseeded(generator: str, culprit: Culprit | None) -> Finding:
+def unseeded(generator: Part, culprit: Culprit | None) -> Finding:
     """Returns a finding for a run that used a random generator without a seed, although its repetition was equal.
 
     `culprit` is the rank, if it is known.
     """
-    who = "a rank" if culprit is None else f"rank {culprit.rank} in step {culprit.step}"
-    message = (
-        f"{who} uses {generator}, which has no seed; a repeated run had the same records, but another one may differ"
-    )
+    rank, step = (None, None) if culprit is None else (culprit.rank, culprit.step)
+    message = fact("unseeded", rank=rank, step=step, generator=generator)
     position = (0, 0) if culprit is None else (culprit.step, 0)
     return Finding("nondeterminism", "NONDETERMINISM:RANDOM", message, culprit, position, CAUSES)
 
@@ -100,13 +94,13 @@ def shared_state(
     return Finding(
         check="nondeterminism",
         klass=SHARED_STATE,
-        message=f"rank {rank} in step {record.step} acts differently when no other rank runs in its process",
+        message=fact("alone_differs", rank=rank, step=record.step),
         culprit=Culprit.of(rank, record),
         position=(record.step, at),
         details=(
-            f"with the others: {_text(among)}",
-            f"alone:           {_text(alone)}",
-            *[f"shared: {', '.join(shared[:NAMED])}"] * bool(shared),
+            fact("did_with_others", did=_did(among)),
+            fact("did_alone", did=_did(alone)),
+            *[fact("shared", names=tuple(shared[:NAMED]))] * bool(shared),
             *SHARED,
         ),
     )
@@ -114,25 +108,24 @@ def shared_state(
 
 def elsewhere(first: Journals, again: Journals, differs: str, fails: Finding) -> Finding:
     """Returns a finding for a run that fails, `fails`, where `differs` between its ranks, and held where it did not."""
-    seen = f"with it, {fails.klass}: {fails.message}"
+    seen = fact("fails_with_it", klass=fails.klass, message=fails.message)
     found = check(first, again)
     if found is None or found.culprit is None:
-        return with_seen(fails, f"only if {differs} differs between ranks")
+        return with_seen(fails, fact("only_if_differs", differs=differs))
     who = found.culprit
-    return replace(
-        with_seen(found, seen), message=f"rank {who.rank} acts differently in step {who.step} with another {differs}"
-    )
+    message = fact("differs_with_another", rank=who.rank, step=who.step, differs=differs)
+    return replace(with_seen(found, seen), message=message)
 
 
-def with_seen(found: Finding, seen: str) -> Finding:
+def with_seen(found: Finding, seen: Part) -> Finding:
     """Returns the finding with an observation that explains the difference."""
-    return replace(found, details=(*found.details, f"seen: {seen}"))
+    return replace(found, details=(*found.details, fact("seen", seen=seen)))
 
 
-def explained(found: Finding, reads: Sequence[str]) -> Finding:
+def explained(found: Finding, reads: Sequence[Fact]) -> Finding:
     """Returns the finding with what its program reads besides the contract, in place of likely causes."""
-    kept = tuple(line for line in found.details if line not in CAUSES)
-    return replace(found, details=(*kept, *[f"the cause may be: {read}" for read in reads])) if reads else found
+    kept = (part for part in found.details if part not in CAUSES)
+    return replace(found, details=(*kept, *(fact("cause_may_be", read=read) for read in reads))) if reads else found
 
 
 def _difference(
@@ -148,14 +141,12 @@ def _difference(
     return True, max(one, other, key=len)[at][STEP], at, rank
 
 
-def _text(raw: RawRecord | None) -> str:
+def _did(raw: RawRecord | None) -> Fact:
     if raw is None:
-        return "nothing more"
+        return fact("did_nothing_more")
     record = as_record(raw)
     if raw[KIND] == "finished":
-        return "the program ends"
+        return fact("program_ended")
     if raw[KIND] == "raised":
-        return f"the program raises {record.site}: {raw[-1]}, {record.where}"
-    outcome = f" {raw[LEARNED_OUTCOME]!r}" if raw[KIND] == "learned" else ""
-    where = f", {record.where}" if record.where else ""
-    return f"{record.describe()}{outcome} at {record.site}[{record.ordinal}]{where}"
+        return fact("program_raised", error=record, message=raw[-1])
+    return fact("did", call=record, outcome=repr(raw[LEARNED_OUTCOME]) if raw[KIND] == "learned" else None)

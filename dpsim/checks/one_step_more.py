@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.checks.finding import Part, fact
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, POST_TO, STEP
-from dpsim.contract.words import ranks_text
 
 
-def one_step_more(run_index: RunIndex, ranks: Sequence[int], step: int) -> str:
+def one_step_more(run_index: RunIndex, ranks: Sequence[int], step: int) -> Part:
     """Returns the reason why those of `ranks` that ended before a step may have left out nothing; empty if they did."""
     ended = [rank for rank in ranks if run_index.reached(rank) < step]
     others = [rank for rank in ranks if rank not in ended]
     if len(others) > len(ended) or not all(_ended_after_steps(run_index, rank, step) for rank in ended):
         return ""
-    return f"{ranks_text(others)} began step {step}, and {ranks_text(ended)} had ended: either may be wrong"
+    return fact("one_step_more", others=(*others,), step=step, ended=(*ended,))
 
 
 def _ended_after_steps(run_index: RunIndex, rank: int, step: int) -> bool:

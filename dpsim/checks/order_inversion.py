@@ -35,14 +35,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.checks import crossed_transfers
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Finding, fact
 from dpsim.checks.happens_before.points import NullSink
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex, split
 from dpsim.checks.running_ops import Key, RunningOps, entry_of, heads, key_of, name_of, needs_of
 from dpsim.checks.stuck import passed_on_streams
 from dpsim.contract.ops import KIND, STREAM
-from dpsim.contract.words import counted, ranks_text
+from dpsim.contract.words import counted
 
 
 class DevicePart(NamedTuple):
@@ -200,18 +200,27 @@ def _finding(run_index: RunIndex, running: RunningOps, where: str) -> Finding | 
         assert entry is not None
         call, waiting, within = entry.record, running.executing[other], run_index.within(entry)
         details.append(
-            f"{ranks_text(ranks)} {'is' if len(ranks) == 1 else 'are'} blocked in {call.site}[{call.ordinal}] "
-            f"({name_of(key)}, stream {entry.raw[STREAM]}, step {call.step}, {call.where}{within and ', ' + within}) "
-            f"and would reach {name_of(other)} after it, "
-            f"in which {ranks_text(waiting)} wait{'s' * (len(waiting) == 1)}"
+            fact(
+                "blocked_before",
+                ranks=tuple(ranks),
+                op=f"{call.site}[{call.ordinal}]",
+                call=name_of(key),
+                stream=entry.raw[STREAM],
+                step=call.step,
+                where=call.where,
+                within=within,
+                other=name_of(other),
+                waiting=tuple(waiting),
+            )
         )
-    orders = "; ".join(
-        f"{ranks_text(ranks)}: {name_of(key)} before {name_of(other)}" for ranks, key, other in orders_found
+    orders = tuple(
+        fact("order", ranks=tuple(ranks), first=name_of(key), second=name_of(other))
+        for ranks, key, other in orders_found
     )
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
-        message=f"device collectives of different groups come in opposite order{where}: {orders}",
+        message=fact("opposite_orders", limit=where, orders=orders),
         culprit=run_index.culprit(odd) if odd else None,
         position=max(map(run_index.position, involved)),
         details=tuple(details),

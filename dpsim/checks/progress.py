@@ -16,8 +16,8 @@ is a hang.
 
 from __future__ import annotations
 
-from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.livelock import repeated, text
+from dpsim.checks.finding import Culprit, Finding, fact
+from dpsim.checks.livelock import op_fact, repeated
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import KIND
 
@@ -30,20 +30,19 @@ def check(run_index: RunIndex) -> list[Finding]:
     if not run.overdue:
         return []
     (rank,) = run.endless
-    last, texts = repeated(run_index, rank)[-1], list(dict.fromkeys(map(text, repeated(run_index, rank))))
+    ops = repeated(run_index, rank)
     planted = any(raw[KIND] == "injected" for journal in run.journals for raw in journal)
-    since = " after the last fault" if planted else ""
     living = [number for number, end in enumerate(run.ends) if end == "blocked" and number != rank]
     return [
         Finding(
             check="progress",
             klass="PROGRESS:BOUND",
-            message=f"rank {rank} issued more than {most:,} ops{since}, and the run has no end",
-            culprit=Culprit.of(rank, last.record),
-            position=(last.step, last.at),
+            message=fact("too_many_ops", rank=rank, most=most, planted=planted),
+            culprit=Culprit.of(rank, ops[-1].record),
+            position=(ops[-1].step, ops[-1].at),
             details=(
-                f"rank {rank} went through {', '.join(texts[-FEW:])}",
-                *(f"rank {other} has not ended either" for other in living[:FEW]),
+                fact("went_through", rank=rank, ops=tuple(map(op_fact, ops[-FEW:]))),
+                *(fact("not_ended", rank=other) for other in living[:FEW]),
             ),
         )
     ]

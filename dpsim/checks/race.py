@@ -26,10 +26,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, fact
 from dpsim.checks.memory.cells import Access
 from dpsim.checks.memory.shadow import Memory, Pair
-from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.run_index import Entry, RunIndex, more_like_it
 from dpsim.contract.kinds import WRITES
 from dpsim.contract.ops import BUFFER, GRAPH, KIND, ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord, as_record
 from dpsim.contract.rules.replay_frame import replay_at, within
@@ -119,24 +119,34 @@ def _op(raw: RawRecord) -> str:
     return f"{raw[SITE]}[{raw[ORDINAL]}]"
 
 
-def summary(rank: int, access: Access, journal: list[RawRecord], name: str) -> str:
-    """Returns one access in words."""
+def summary(rank: int, access: Access, journal: list[RawRecord], name: str) -> Fact:
+    """Returns one access. `kernel` is its record if it is a kernel, and `call` if it is another op."""
     raw = journal[access.at]
-    return (
-        f"rank {rank}, step {raw[STEP]}: {_op(raw)} ({as_record(raw).describe()}) {access.how}s {name} "
-        f"on stream {access.stream.name}" + (f" at {raw[WHERE]}" if raw[WHERE] else "") + _in(access, journal)
+    kernel = raw[KIND] == "launch"
+    return fact(
+        "access",
+        rank=rank,
+        step=raw[STEP],
+        op=_op(raw),
+        call=None if kernel else as_record(raw),
+        kernel=as_record(raw) if kernel else None,
+        how=access.how,
+        buffer=name,
+        stream=access.stream.name,
+        where=raw[WHERE],
+        inside=_in(access, journal),
     )
 
 
-def _in(access: Access, journal: list[RawRecord]) -> str:
-    """Returns the graph replay of an access in words. A stream that exists only in the graph is explained."""
+def _in(access: Access, journal: list[RawRecord]) -> Fact | None:
+    """Returns the graph replay of an access. A stream that exists only in the graph is explained."""
     at = replay_at(journal, access.at)
     if at is None:
-        return ""
+        return None
     name = str(access.stream.name)
     stream, _, graph = name.rpartition("@")
-    branch = f" ({name}: what {graph} captured on stream {stream})" if graph == journal[at][GRAPH] else ""
-    return f", in {within(journal, access.at)}{branch}"
+    branch = fact("branch", name=name, graph=graph, stream=stream) if graph == journal[at][GRAPH] else None
+    return fact("inside", replay=within(journal, access.at), branch=branch)
 
 
 def _finding(
@@ -159,52 +169,53 @@ def _finding(
     other = _other_order(first, second, journal) if klass == "RACE:BUFFER" else []
     if klass == "RACE:REUSED_IN_FLIGHT":
         cure = _reuse(lives, last, second)
-    raw, more, ranks = journal[culprit.at], len(alike) - 1, len({entry.rank for entry in alike})
-    rest = f" (and {more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if more else ""
-    what = lives.name(first.buffer)
-    if klass == "RACE:REUSED_IN_FLIGHT":
-        what = f"the memory of {lives.name(first.buffer)}, which may be given to {lives.name(second.buffer)},"
+    raw = journal[culprit.at]
+    new = lives.name(second.buffer) if klass == "RACE:REUSED_IN_FLIGHT" else None
     return Finding(
         check="race",
         klass=klass,
-        message=f"rank {rank}: {_short(first, journal)} and {_short(second, journal)} touch {what} in no order; "
-        f"{cure}{rest}",
+        message=fact(
+            "race",
+            rank=rank,
+            first=_short(first, journal),
+            second=_short(second, journal),
+            what=fact("memory_in_use", buffer=lives.name(first.buffer), new=new) if new else lives.name(first.buffer),
+            cure=cure,
+            more=more_like_it(alike),
+        ),
         culprit=run_index.of_all(Entry(rank, culprit.at, raw), alike),
         position=position,
         details=(
             summary(rank, first, journal, lives.name(first.buffer)),
             summary(rank, second, journal, lives.name(second.buffer)),
-            f"to order them: {cure}",
+            fact("to_order", cure=cure),
             *other,
         ),
     )
 
 
-def _short(access: Access, journal: list[RawRecord]) -> str:
-    return f"{access.how} {_op(journal[access.at])} on stream {access.stream.name}"
+def _short(access: Access, journal: list[RawRecord]) -> Fact:
+    return fact("touch", how=access.how, op=_op(journal[access.at]), stream=access.stream.name)
 
 
-def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
+def _order(late: Access, early: Access, journal: list[RawRecord]) -> Fact:
     if late.group is not None and late.group == early.group:
-        return "transfers of one coalesced group have no order; use two groups, or memory that does not overlap"
+        return fact("use_two_groups")
     first, second = replay_at(journal, early.at), replay_at(journal, late.at)
     if first is not None and first == second:
         graph = journal[first][GRAPH]
         waits, marked = (_captured_on(one, graph, journal) for one in (late, early))
-        return (
-            f"in the capture of graph {graph}, stream {waits} must wait for an event recorded on stream {marked} after "
-            f"{journal[early.at][SITE]}"
-        )
+        return fact("wait_in_capture", graph=graph, waits=waits, marked=marked, after=journal[early.at][SITE])
     waits, marked = late.stream.name, early.stream.name
-    after, before = _op(journal[early.at]), ""
+    after, before = _op(journal[early.at]), None
     if first is not None:  # all branches of a replay have ended when its stream continues
         marked, after = journal[first][STREAM], within(journal, early.at)
     if second is not None:
-        waits, before = journal[second][STREAM], f", before {within(journal, late.at)}"
-    return f"stream {waits} must wait for an event recorded on stream {marked} after {after}{before}"
+        waits, before = journal[second][STREAM], within(journal, late.at)
+    return fact("wait_for_event", waits=waits, marked=marked, after=after, before=before)
 
 
-def _other_order(first: Access, second: Access, journal: list[RawRecord]) -> list[str]:
+def _other_order(first: Access, second: Access, journal: list[RawRecord]) -> list[Fact]:
     """Returns the fix by the opposite order, if the program could issue the two accesses in that order.
 
     It cannot move an op of a replay, and it cannot move the first write of a buffer behind its readers.
@@ -214,10 +225,8 @@ def _other_order(first: Access, second: Access, journal: list[RawRecord]) -> lis
         return []
     if second.how == "read" and not any(_writes(raw, first.buffer) for raw in journal[: first.at]):
         return []
-    return [
-        f"or the other way round: stream {first.stream.name} must wait for one recorded on stream "
-        f"{second.stream.name} after {_op(journal[second.at])}, before {_op(journal[first.at])}"
-    ]
+    after, before = _op(journal[second.at]), _op(journal[first.at])
+    return [fact("other_order", waits=first.stream.name, marked=second.stream.name, after=after, before=before)]
 
 
 def _writes(raw: RawRecord, buffer: int) -> bool:
@@ -247,14 +256,10 @@ def _untold(lives: Lifetimes, old: Access) -> bool:
     return side != home and side not in lives.used.get(old.buffer, []) and "@" not in home
 
 
-def _reuse(lives: Lifetimes, old: Access, new: Access) -> str:
+def _reuse(lives: Lifetimes, old: Access, new: Access) -> Fact:
     """Returns the fix that orders accesses of reused memory."""
     if not _untold(lives, old):
         return _order(new, old, lives.journal)
     home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name
-    used = lives.used.get(old.buffer, [])
-    wrong = f" (record_stream named {', '.join(sorted(used))})" if used else ""
-    return (
-        f"call record_stream({side}) on {name} before its free{wrong}, "
-        f"or let stream {home} wait for stream {side} before it"
-    )
+    wrong = tuple(sorted(lives.used.get(old.buffer, [])))
+    return fact("record_stream", side=side, buffer=name, wrong=wrong, home=home)

@@ -19,9 +19,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.blame.witnesses import senders
+from dpsim.checks.finding import Fact, Part, fact
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, OP, SITE, STEP, STORE_HOW, TAKE_HOW, RawRecord
-from dpsim.contract.words import ranks_text, short
+from dpsim.contract.words import short
 
 Place: TypeAlias = tuple[str, int]
 """A receive: its site, and the number of receives of the step that the rank made there before."""
@@ -32,8 +33,8 @@ class _Received(NamedTuple):
     value: Hashable
 
 
-def received_apart(run_index: RunIndex, until: Mapping[int, int], step: int, departed: Sequence[int]) -> str:
-    """Returns in words the receive that explains why the ranks `departed` differ from the others; or an empty string.
+def received_apart(run_index: RunIndex, until: Mapping[int, int], step: int, departed: Sequence[int]) -> Part:
+    """Returns the receive that explains why the ranks `departed` differ from the others; otherwise empty.
 
     `until` has the position in the journal of each rank at which it differs. `step` is the step of this position.
     """
@@ -43,10 +44,8 @@ def received_apart(run_index: RunIndex, until: Mapping[int, int], step: int, dep
         mine = {values[rank][place].value if place in values[rank] else None for rank in departed}
         theirs = {values[rank][place].value for rank in others}
         if len(mine) == len(theirs) == 1 and mine.isdisjoint(theirs):
-            odd, usual = (
-                f"{ranks_text(some)} received {_text(run_index, some[0], values, place)}" for some in (departed, others)
-            )
-            return f"at {place[0]}, {odd}, and {usual}"
+            odd, usual = (_received(run_index, some, values, place) for some in (departed, others))
+            return fact("received_apart", site=place[0], odd=odd, usual=usual)
     return ""
 
 
@@ -77,9 +76,12 @@ def _receives(raw: RawRecord) -> bool:
     return bool(raw[KIND] == "transfer" and raw[OP] != "send")
 
 
-def _text(run_index: RunIndex, rank: int, values: Mapping[int, Mapping[Place, _Received]], place: Place) -> str:
-    """Returns the value that a rank received, and its sender if there is only one."""
-    raw, value = values[rank][place]
-    found = list(senders(run_index, rank, raw, value)) if raw[KIND] != "transfer" else []
-    places = list(dict.fromkeys(f"{run_index.world.actor(one.rank)} ({one.raw[SITE]})" for one in found))
-    return short(value, 40) + (f" from {places[0]}" if len(places) == 1 else "")
+def _received(
+    run_index: RunIndex, ranks: Sequence[int], values: Mapping[int, Mapping[Place, _Received]], place: Place
+) -> Fact:
+    """Returns the value that ranks received, and its sender if the first of them knows only one."""
+    raw, value = values[ranks[0]][place]
+    found = list(senders(run_index, ranks[0], raw, value)) if raw[KIND] != "transfer" else []
+    by = list(dict.fromkeys((run_index.world.actor(one.rank), one.raw[SITE]) for one in found))
+    sender = fact("sender", actor=by[0][0], site=by[0][1]) if len(by) == 1 else None
+    return fact("received", ranks=(*ranks,), value=short(value, 40), sender=sender)

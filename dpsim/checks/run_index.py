@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.checks.completed import completed
-from dpsim.checks.finding import Culprit
+from dpsim.checks.finding import Culprit, Fact, fact
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.thread_positions import NO_OP, thread_positions
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
@@ -259,6 +259,12 @@ def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
         COLLECTIVES.get(raw[OP], UNKNOWN).signature(raw[CALL], index) if raw[COLLECTIVE_SIZES] else raw[CALL]
         for _, _, raw in entries
     ]
+
+
+def more_like_it(alike: Sequence[Entry]) -> Fact | None:
+    """Returns how many ops besides the first are in the list, and on how many ranks all are. None for one op."""
+    more = len(alike) - 1
+    return fact("more_like_it", more=more, ranks=len({entry.rank for entry in alike})) if more else None
 
 
 def decision(entry: Entry) -> Decision:

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dpsim.checks.agreed_result import majority
+from dpsim.checks.finding import Fact, Part, fact
 from dpsim.checks.new_values import new_value
 from dpsim.checks.one_step_more import one_step_more
 from dpsim.checks.run_index import Entry, RunIndex, Signature, first_difference
 from dpsim.checks.usual_step import UsualStep
-from dpsim.contract.words import counted, ranks_text
 
 
 class Sides(NamedTuple):
@@ -27,7 +27,7 @@ class Sides(NamedTuple):
 
     right: list[int]
     wrong: list[int]
-    why: str
+    why: Part
 
 
 def sides_of(
@@ -42,12 +42,12 @@ def sides_of(
     index = first_difference([*calls.values()]) or 0
     until = {rank: here[rank][index].at for rank in calls if index < len(here[rank])}
     idle = [rank for rank in calls if not usual.took_part(rank, step)]
-    why = f"{ranks_text(idle)} issued no collective and no kernel in step {step}"
+    why: Part = fact("issued_nothing", ranks=(*idle,), step=step)
     if not idle:  # ranks without a call although every earlier step has one, even if they are the majority
         number = usual.number_of_calls(communicator, step)
         if {len(own) for own in calls.values() if own} == {number}:
             idle = [rank for rank, own in calls.items() if not own]
-            why = f"every earlier step with calls on {communicator} has {counted(number or 0, 'call')} per rank"
+            why = fact("every_step_has", communicator=communicator, number=number)
     busy = [rank for rank in calls if rank not in idle]
     more = one_step_more(run_index, [*run_index.collectives[communicator]], step) if idle else ""
     if more:
@@ -60,9 +60,7 @@ def sides_of(
         right, wrong = parted
         number = usual.number_of_calls(communicator, step, least=1)
         if not why and {len(calls[rank]) for rank in wrong} == {number} != {len(calls[rank]) for rank in right}:
-            return Sides(
-                [], [], f"{_votes(calls, right, wrong, step)}, but {counted(number or 0, 'call')} in each step before"
-            )
+            return Sides([], [], fact("votes_against", votes=_votes(calls, right, wrong, step), number=number))
         return Sides(right, wrong, why or _votes(calls, right, wrong, step))
     odd = usual.odd_one(communicator, step, {rank: [*here[rank]] for rank in calls})
     others = [rank for rank in calls if rank != odd]
@@ -70,14 +68,14 @@ def sides_of(
         new = new_value(run_index, step, until)
         if new:
             return Sides([], [], new)
-        return Sides(others, [odd], f"only rank {odd} departs from the other steps of the run")
+        return Sides(others, [odd], fact("departs_alone", rank=odd))
     return Sides([], [], why)
 
 
-def _votes(calls: Mapping[int, Sequence[Signature]], right: Sequence[int], wrong: Sequence[int], step: int) -> str:
+def _votes(calls: Mapping[int, Sequence[Signature]], right: Sequence[int], wrong: Sequence[int], step: int) -> Fact:
     """Returns what the majority did with the call of the first wrong rank, and how many ranks it has."""
     number, other = len(calls[right[0]]), len(calls[wrong[0]])
-    did = "made it" if number > other else "made the same call"
+    did = fact("made_it") if number > other else fact("made_same_call")
     if number < other:
-        did = f"made {counted(number, 'call')} there" if number else "left it out"
-    return f"{len(right)} of {len(calls)} ranks {did} in step {step}"
+        did = fact("made_there", number=number) if number else fact("left_it_out")
+    return fact("votes", alike=len(right), ranks=len(calls), did=did, step=step)

@@ -23,29 +23,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsim.checks import stale_replay
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, fact
 from dpsim.checks.memory.cells import Access, NoTag
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lifetimes
-from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.run_index import Entry, RunIndex, more_like_it
 from dpsim.contract.kinds import READS, WRITES
-from dpsim.contract.ops import (
-    BUFFER,
-    KIND,
-    ORDINAL,
-    SITE,
-    STEP,
-    STREAM,
-    WHERE,
-    RawRecord,
-)
+from dpsim.contract.ops import BUFFER, KIND, ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord
 from dpsim.contract.rules.replay_frame import within
 
 
 @dataclass
 class Case:
     """A stale op. `over` is the write before it, if there is one. `tags` are the expected tag and the actual one, if
-    they differ. `more` counts similar ops.
+    they differ.
     """
 
     klass: str
@@ -54,7 +45,6 @@ class Case:
     buffer: int
     over: Access | None
     tags: tuple[Any, Any] = (NoTag, NoTag)
-    more: int = 0
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -91,14 +81,9 @@ def _findings(run_index: RunIndex, cases: list[Case]) -> list[Finding]:
         entry = Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at])
         position = run_index.position(entry)
         alike.setdefault(key, []).append(entry)
-        if key not in first:
-            first[key] = position, case
-            continue
-        earlier, held = first[key]
-        more = held.more + 1
+        earlier, held = first.setdefault(key, (position, case))
         if (position, case.rank) < (earlier, held.rank):
             first[key] = position, case
-        first[key][1].more = more
     return [
         _finding(run_index, lives[case.rank], case, position, alike[key]) for key, (position, case) in first.items()
     ]
@@ -108,83 +93,67 @@ def _finding(
     run_index: RunIndex, lives: Lifetimes, case: Case, position: tuple[int, int], alike: list[Entry]
 ) -> Finding:
     entry = Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at])
-    record, name = entry.record, lives.name(case.buffer)
-    details = []
-    for what, at in (("alloc", lives.allocs.get(case.buffer)), ("free", lives.frees.get(case.buffer))):
-        if at is not None:
-            details.append(_life(lives, what, at, name))
-    text = f"reads {name}, which nothing wrote before; what alloc gives is undefined"
-    lost = _lost(lives, case.buffer)
-    if case.over is None and lost:
-        text = f"reads {name}, which nothing wrote since {lost}"
-    if case.klass == "STALE:FREED":
-        text = f"uses {name} after its free; {_kept(lives, case.buffer)}"
+    name = lives.name(case.buffer)
+    ends = (("alloc", lives.allocs.get(case.buffer)), ("free", lives.frees.get(case.buffer)))
+    details = [_life(lives, what, at, name) for what, at in ends if at is not None]
     if case.over is not None:
-        raw = lives.journal[case.over.at]
-        wrote = f"{raw[SITE]}[{raw[ORDINAL]}]"
-        text = (
-            f"uses {name} after its free, when its memory may have been given to {lives.name(case.over.buffer)} and "
-            f"overwritten by {wrote}"
-        )
-        if case.klass == "STALE:VERSION":
-            expected, got = case.tags
-            left = "no tag" if got is NoTag else f"the tag {got!r}"
-            text = f"expects the tag {expected!r} in {name}, where {wrote} left {left}"
-        details.append(
-            f"{'written' if case.klass == 'STALE:VERSION' else 'overwritten'} by {wrote} in step {raw[STEP]}"
-            + (f" at {raw[WHERE]}" if raw[WHERE] else "")
-        )
-    ranks = len({one.rank for one in alike})
-    rest = f" (and {case.more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if case.more else ""
+        raw, left = lives.journal[case.over.at], case.klass == "STALE:VERSION"
+        write = {"op": _op(raw), "step": raw[STEP], "where": raw[WHERE]}
+        details.append(fact("written_by", **write) if left else fact("overwritten_by", **write))
     return Finding(
         check="stale",
         klass=case.klass,
-        message=f"rank {case.rank}, step {record.step}: {record.site}[{record.ordinal}] ({record.describe()}) "
-        f"{text}{rest}",
+        message=fact("stale", rank=case.rank, call=entry.record, use=_use(lives, case, name), more=more_like_it(alike)),
         culprit=run_index.of_all(entry, alike),
         position=position,
         details=tuple(details),
     )
 
 
-def _life(lives: Lifetimes, what: str, at: int, name: str) -> str:
-    """Returns when the program allocated or freed a buffer, in words.
+def _use(lives: Lifetimes, case: Case, name: str) -> Fact:
+    """Returns what is wrong with the use of a buffer."""
+    if case.over is not None:
+        by = _op(lives.journal[case.over.at])
+        if case.klass == "STALE:VERSION":
+            expected, got = (None if tag is NoTag else repr(tag) for tag in case.tags)
+            return fact("expects_tag", buffer=name, expected=expected, by=by, got=got)
+        return fact("uses_reused", buffer=name, new=lives.name(case.over.buffer), by=by)
+    at = lives.allocs.get(case.buffer)
+    pool = "" if at is None or "@" not in lives.journal[at][STREAM] else lives.journal[at][STREAM]
+    if case.klass == "STALE:FREED":
+        return fact("uses_left", buffer=name, pool=pool) if pool else fact("uses_freed", buffer=name)
+    lost = _lost(lives, at) if at is not None and pool else ""
+    return fact("reads_lost", buffer=name, replay=lost) if lost else fact("reads_unwritten", buffer=name)
+
+
+def _op(raw: RawRecord) -> str:
+    return f"{raw[SITE]}[{raw[ORDINAL]}]"
+
+
+def _life(lives: Lifetimes, what: str, at: int, name: str) -> Fact:
+    """Returns when the program allocated or freed a buffer.
 
     A buffer of a graph's pool ends when the pool gives its memory to a later capture or replay.
     """
     raw = lives.journal[at]
-    where, of = f" at {raw[WHERE]}" if raw[WHERE] else "", within(lives.journal, at)
-    if what == "free" and "@" in raw[STREAM]:
-        by = f", in {of}" if of else ""
-        return f"its pool gave the memory of {name} out again in step {raw[STEP]}{by}; freed{where}"
-    return f"{what} of {name} in step {raw[STEP]}{where}" + (f", in {of}" if of else "")
+    given = what == "free" and "@" in raw[STREAM]
+    place = {"buffer": name, "step": raw[STEP], "where": raw[WHERE], "within": within(lives.journal, at)}
+    return fact("given_again", **place) if given else fact("life", what=what, **place)
 
 
-def _lost(lives: Lifetimes, buffer: int) -> str:
-    """Returns the replay that may have overwritten memory of a graph's pool, in words; empty if none has.
+def _lost(lives: Lifetimes, at: int) -> str:
+    """Returns the replay that may have overwritten memory of a graph's pool, allocated at `at`; empty if none has.
 
     The memory's earlier buffer ended in that replay.
     """
-    at = lives.allocs.get(buffer)
-    if at is None or "@" not in lives.journal[at][STREAM]:
-        return ""
     same = _origin(lives.journal[at])
     ends = [lives.frees.get(older, at) for older, of in lives.allocs.items() if _origin(lives.journal[of]) == same]
-    by = next(filter(None, (within(lives.journal, end) for end in sorted(ends, reverse=True) if end < at)), "")
-    return by and f"{by}, which may have overwritten it: that graph's calls take memory of the pool"
+    return next(filter(None, (within(lives.journal, end) for end in sorted(ends, reverse=True) if end < at)), "")
 
 
 def _origin(alloc: RawRecord) -> tuple[str, str, str]:
     """Returns a key that is equal for all buffers which have one memory range of a graph's pool in turn."""
     return alloc[STREAM], alloc[SITE], alloc[WHERE]
-
-
-def _kept(lives: Lifetimes, buffer: int) -> str:
-    """Returns the rule that a use of memory after its free breaks, in words."""
-    at = lives.allocs.get(buffer)
-    if at is not None and "@" in lives.journal[at][STREAM]:
-        return f"what a graph left holds until its pool ({lives.journal[at][STREAM]}) gives the memory out again"
-    return "memory that a graph was captured with has to live as long as the graph is replayed"
 
 
 def used_after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import NamedTuple, TypeAlias
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.finding import Finding, fact
+from dpsim.checks.run_index import Entry, RunIndex, more_like_it
 from dpsim.contract.kinds import READS, WRITES
 from dpsim.contract.ops import (
     BUFFER,
@@ -147,31 +147,24 @@ def _finding(run_index: RunIndex, cases: list[tuple[tuple[int, int], int, Repeat
     position, rank, first = cases[0]
     journal = run_index.run.journals[rank]
     entry = Entry(rank, first.at, journal[first.at])
-    record = entry.record
     alloc = next(raw for raw in journal if raw[KIND] == "alloc" and raw[BUFFER] == first.buffer)
     name = f"{alloc[SITE]}[{alloc[ORDINAL]}]"
-    more, ranks = len(cases) - 1, len({of for _, of, _ in cases})
-    rest = f" (and {more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if more else ""
-    writes = [at for at in range(first.at) if _writes(journal[at], first.buffer)]
-    details = [f"read before in {within(journal, first.before)}"]
-    if writes:
-        last = journal[writes[-1]]
-        where = f" at {last[WHERE]}" if last[WHERE] else ""
-        details.append(f"last written by {last[SITE]}[{last[ORDINAL]}] in step {last[STEP]}{where}")
-    where = f" at {alloc[WHERE]}" if alloc[WHERE] else ""
+    alike = [Entry(of, one.at, run_index.run.journals[of][one.at]) for _, of, one in cases]
+    last = next((raw for raw in reversed(journal[: first.at]) if _writes(raw, first.buffer)), None)
+    details = [fact("read_before", replay=within(journal, first.before))]
+    if last is not None:
+        op = f"{last[SITE]}[{last[ORDINAL]}]"
+        details.append(fact("last_written_by", op=op, step=last[STEP], where=last[WHERE]))
     details += [
-        f"alloc of {name} says per_replay in step {alloc[STEP]}{where}",
-        f"cure: write {name} before each replay, on a stream that the replay is behind; or leave per_replay out",
+        fact("says_per_replay", buffer=name, step=alloc[STEP], where=alloc[WHERE]),
+        fact("write_each_time", buffer=name),
     ]
-    op = f"{record.site}[{record.ordinal}] ({record.describe()})"
-    read = f"reads {name} in {within(journal, first.at)}, and no op wrote it since the replay before"
+    use = fact("reads_again", buffer=name, replay=within(journal, first.at))
     return Finding(
         check="stale",
         klass=CLASS,
-        message=f"rank {rank}, step {record.step}: {op} {read}{rest}",
-        culprit=run_index.of_all(
-            entry, (Entry(of, one.at, run_index.run.journals[of][one.at]) for _, of, one in cases)
-        ),
+        message=fact("stale", rank=rank, call=entry.record, use=use, more=more_like_it(alike)),
+        culprit=run_index.of_all(entry, alike),
         position=position,
         details=tuple(details),
     )

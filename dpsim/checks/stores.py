@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dpsim.checks.blame.places import form
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, Part, also, fact
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import (
     ADDRESS,
@@ -34,7 +34,7 @@ from dpsim.contract.ops import (
     Stored,
     as_record,
 )
-from dpsim.contract.words import nearest, ranks_text, times
+from dpsim.contract.words import nearest
 
 SETS = ("set", "add", "compare_set")
 """The calls that give a key a value."""
@@ -53,23 +53,18 @@ def waiting(run_index: RunIndex) -> list[Finding]:
         record = last.record
         if not isinstance(record, Stored) or record.how not in ("join", "get"):
             continue
-        meant = None
-        if record.how == "join":
-            klass, what = "NO_LISTENER", f"for a listener at {_place(record)}"
-            why = _listeners(run_index, record)
-        else:
-            klass, (what, why) = "NO_VALUE", _setters(run_index, record)
-            meant = _meant(run_index, record)
+        joins = record.how == "join"
+        meant = None if joins else _meant(run_index, record)
         findings.append(
             Finding(
                 check="deadlock",
-                klass=f"HANG:STORE:{klass}",
-                message=f"rank {rank} waits {what} ({record.site}, step {record.step}); {why}",
+                klass="HANG:STORE:NO_LISTENER" if joins else "HANG:STORE:NO_VALUE",
+                message=(_no_listener if joins else _no_value)(run_index, rank, record),
                 culprit=Culprit.of(rank, record),
                 position=run_index.position(last),
             )
         )
-        beside = () if record.how == "join" else _beside(run_index, rank, record)
+        beside = () if joins else _beside(run_index, rank, record)
         if beside:
             findings[-1] = replace(findings[-1], ground=beside)
         elif meant is not None:
@@ -77,7 +72,7 @@ def waiting(run_index: RunIndex) -> list[Finding]:
     return findings
 
 
-def _beside(run_index: RunIndex, rank: int, wanted: Stored) -> tuple[str, ...]:
+def _beside(run_index: RunIndex, rank: int, wanted: Stored) -> tuple[Fact, ...]:
     """Returns the evidence that other ranks used a key of nearly the same spelling at this site, in this step."""
     uses = _uses(run_index, wanted.port)
     sets = {raw[STORE_KEY] for _, raw in uses if raw[STORE_HOW] in SETS}
@@ -90,8 +85,8 @@ def _beside(run_index: RunIndex, rank: int, wanted: Stored) -> tuple[str, ...]:
     near = [] if wanted.key in sets | {key for _, key in here} else nearest(wanted.key, keys)
     if not near:
         return ()
-    others = ranks_text(other for other, key in here if key == near[0])
-    return (f"{others} got the key {near[0]} at {wanted.site} in step {wanted.step}",)
+    others = tuple(other for other, key in here if key == near[0])
+    return (fact("got_key", ranks=others, key=near[0], site=wanted.site, step=wanted.step),)
 
 
 def _misspelt(run_index: RunIndex, finding: Finding, wanted: Stored, meant: Meant) -> Finding:
@@ -101,14 +96,12 @@ def _misspelt(run_index: RunIndex, finding: Finding, wanted: Stored, meant: Mean
     asked = {rank for rank, raw in uses if raw[STORE_KEY] == wanted.key and raw[STORE_HOW] not in SETS}
     wants, sets = _met(uses, wanted.key), _met(uses, meant.record.key)
     if wants == sets and len(asked) < FEW:
-        message = f"{finding.message}; {meant.text}"
-        return replace(
-            finding, message=message, culprit=None, why=f"{meant.text}: rank {waiter} or it misspelt the key"
-        )
+        why = fact("either_misspelt", unasked=meant.fact, rank=waiter)
+        return replace(finding, message=also(finding.message, meant.fact), culprit=None, why=why)
     if sets and not wants:
-        usual = f"rank {waiter} waits for {wanted.key}, and keys spelt as {meant.record.key} met in other steps"
-        return replace(finding, ground=(meant.text, usual))
-    return replace(finding, culprit=Culprit.of(meant.rank, meant.record), ground=(meant.text,))
+        usual = fact("keys_met", rank=waiter, wanted=wanted.key, key=meant.record.key)
+        return replace(finding, ground=(meant.fact, usual))
+    return replace(finding, culprit=Culprit.of(meant.rank, meant.record), ground=(meant.fact,))
 
 
 def _met(uses: list[tuple[int, RawRecord]], key: str) -> bool:
@@ -125,8 +118,8 @@ class Meant(NamedTuple):
     record: Stored
 
     @property
-    def text(self) -> str:
-        return f"rank {self.rank} set the key {self.record.key}, for which no rank asks"
+    def fact(self) -> Fact:
+        return fact("unasked_key", rank=self.rank, key=self.record.key)
 
 
 def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:
@@ -157,42 +150,36 @@ def _uses(run_index: RunIndex, port: int) -> list[tuple[int, RawRecord]]:
     ]
 
 
-def _place(record: Stored) -> str:
-    return f"port {record.port} of node {record.node}"
+def _no_listener(run_index: RunIndex, rank: int, record: Stored) -> Fact:
+    """Returns that nothing listens, and which ranks listened at this port, or else at other ports of the node."""
+    left = tuple(listened(run_index, record.node, record.port))
+    ports = {
+        (port, one) for one, journal in enumerate(run_index.run.journals) for port in _opened(journal, record.node)
+    }
+    why = fact("listened_and_left", ranks=left) if left else fact("listened_elsewhere", there=_at_ports(ports))
+    return fact("no_listener", rank=rank, wait=record, why=why)
 
 
-def _listeners(run_index: RunIndex, record: Stored) -> str:
-    """Returns in words which ranks listened at this port, or else at other ports of the node."""
-    listeners = listened(run_index, record.node, record.port)
-    if listeners:
-        return f"{ranks_text(listeners)} listened there, and left"
-    ports = sorted(
-        {(port, rank) for rank, journal in enumerate(run_index.run.journals) for port in _opened(journal, record.node)}
-    )
-    there = ", ".join(f"rank {rank} at port {port}" for port, rank in ports)
-    return f"no rank did; on that node listened: {there or 'no rank'}"
-
-
-def _setters(run_index: RunIndex, record: Stored) -> tuple[str, str]:
-    """Returns the key that the rank waits for, and in words who listens there and which ranks set the key
-    at any port.
-    """
-    listeners = listened(run_index, record.node, record.port)
+def _no_value(run_index: RunIndex, rank: int, record: Stored) -> Part:
+    """Returns the key that the rank waits for, who listens there, and which ranks set the key at any port."""
     sets = [
-        (raw[STORE_PORT], rank)
-        for rank, journal in enumerate(run_index.run.journals)
+        (raw[STORE_PORT], one)
+        for one, journal in enumerate(run_index.run.journals)
         for raw in journal
         if raw[KIND] == "store" and raw[STORE_HOW] in SETS and raw[STORE_KEY] == record.key
     ]
-    who = (
-        f"{ranks_text(listeners)} listened at {_place(record)}"
-        if listeners
-        else f"another program listens at {_place(record)}"
+    ranks = tuple(listened(run_index, record.node, record.port))
+    return also(
+        fact("no_value", rank=rank, wait=record, unset=not sets),
+        fact("listened", ranks=ranks, port=record.port, node=record.node)
+        if ranks
+        else fact("another_listens", port=record.port, node=record.node),
+        fact("key_was_set", number=len(sets), where=_at_ports({*sets})) if sets else "",
     )
-    if not sets:
-        return f"for key {record.key}, which no rank sets", who
-    elsewhere = ", ".join(f"rank {rank} at port {port}" for port, rank in sorted(set(sets)))
-    return f"for key {record.key}", f"{who}; the key was set {times(len(sets))}, by {elsewhere}"
+
+
+def _at_ports(ports: set[tuple[int, int]]) -> tuple[Fact, ...]:
+    return tuple(fact("at_port", rank=rank, port=port) for port, rank in sorted(ports))
 
 
 def listened(run_index: RunIndex, node: int, port: int) -> list[int]:

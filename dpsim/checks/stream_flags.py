@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from dpsim.checks import thread_hangs
 from dpsim.checks.alike_hangs import folded
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, fact
 from dpsim.checks.happens_before.flags import passings
 from dpsim.checks.recorded_again import recorded_again
 from dpsim.checks.run_index import Entry, RunIndex
@@ -60,21 +60,26 @@ def _finding(run_index: RunIndex, entry: Entry) -> Finding:
     if again is not None:
         return again
     flag = FlagHistory.of(rank, run_index.run.journals[rank], raw[FLAG_AWAITED])
-    why = "which no thread ever set"
+    why = fact("never_set")
     if flag.sets:
-        last = flag.sets[-1]
-        why = f"which thread {last.raw[THREAD]} set last ({place(last)})"
+        last, cleared = flag.sets[-1], None
         if flag.cleared is not None:
-            late = " before the stream polled it" if last.at > entry.at else ""
-            why += f" and thread {flag.cleared.raw[THREAD]} cleared ({place(flag.cleared)}){late}"
+            cleared = fact("cleared", by=_by(flag.cleared), where=place(flag.cleared), late=last.at > entry.at)
+        why = fact("set_last", by=_by(last), where=place(last), cleared=cleared)
     return Finding(
         check="deadlock",
         klass="HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET",
-        message=f"stream {raw[STREAM]} of rank {rank} waits for flag {raw[FLAG_AWAITED]} ({place(entry)}), {why}",
+        message=fact(
+            "stream_waits", stream=raw[STREAM], ranks=(rank,), flag=raw[FLAG_AWAITED], where=place(entry), why=why
+        ),
         culprit=run_index.culprit(entry),
         position=run_index.position(entry),
         details=tuple(thread_hangs.lines(run_index, rank)),
     )
+
+
+def _by(entry: Entry) -> Fact:
+    return fact("named_thread", thread=entry.raw[THREAD])
 
 
 def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
@@ -96,10 +101,17 @@ def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
         return Finding(
             check="deadlock",
             klass="HANG:EVENT:RECORDED_AGAIN",
-            message=f"event {event} of rank {rank} is recorded again on stream {record.raw[STREAM]} ({place(record)}), "
-            f"behind the wait of stream {entry.raw[STREAM]} for flag {entry.raw[FLAG_AWAITED]} ({place(entry)}). "
-            f"Thread {blocked.raw[THREAD]} is blocked ({place(blocked)}). "
-            f"The record before ({place(earlier)}) is not behind that wait",
+            message=fact(
+                "recorded_again",
+                event=event,
+                ranks=(rank,),
+                on=fact("on_stream", stream=record.raw[STREAM], where=place(record)),
+                behind=fact(
+                    "wait_for_flag", stream=entry.raw[STREAM], flag=entry.raw[FLAG_AWAITED], where=place(entry)
+                ),
+                blocked=fact("blocked_thread", thread=blocked.raw[THREAD], where=place(blocked)),
+                before=place(earlier),
+            ),
             culprit=run_index.culprit(record),
             position=run_index.position(entry),
             details=tuple(thread_hangs.lines(run_index, rank)),

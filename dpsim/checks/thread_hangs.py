@@ -21,22 +21,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsim.checks.alike_hangs import folded
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, also, fact
 from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.thread_records import FlagHistory, is_idle, place, raised, sets, waits, who
+from dpsim.checks.thread_records import FlagHistory, is_idle, place, raised, sets, waits
 from dpsim.contract.kinds import FOR_DEVICE, learns
-from dpsim.contract.ops import (
-    ADDRESS,
-    ENDED_MESSAGE,
-    FLAG,
-    FLAG_HOW,
-    KIND,
-    MAIN,
-    THREAD,
-    THREAD_NAME,
-    RawRecord,
-)
+from dpsim.contract.ops import ADDRESS, ENDED_MESSAGE, FLAG, FLAG_HOW, KIND, MAIN, THREAD, THREAD_NAME, RawRecord
 
 THREAD_ENDED = "HANG:FLAG:THREAD_ENDED"
 
@@ -65,8 +55,8 @@ def stands(run_index: RunIndex, rank: int) -> list[Entry]:
     return [*RankThreads(run_index, rank).living.values()]
 
 
-def lines(run_index: RunIndex, rank: int) -> list[str]:
-    """Returns lines with the op or the end of each thread of a rank."""
+def lines(run_index: RunIndex, rank: int) -> list[Fact]:
+    """Returns the op or the end of each thread of a rank."""
     if rank not in run_index.threaded:
         return []
     return RankThreads(run_index, rank).lines()
@@ -125,7 +115,7 @@ class RankThreads:
         return Finding(
             check="deadlock",
             klass=klass,
-            message=f"thread {name} of rank {self.rank} {why}",
+            message=fact("thread", thread=name, ranks=(self.rank,), does=why),
             culprit=self.run_index.culprit(entry) if klass != THREAD_ENDED else self._culprit(name),
             position=position,
             details=tuple(self.lines()),
@@ -210,32 +200,35 @@ class RankThreads:
     def _flag(self, flag: str) -> FlagHistory:
         return FlagHistory.of(self.rank, self.journal, flag)
 
-    def _why(self, name: str, cycle: list[str]) -> tuple[str, str]:
-        """Returns the class of the hang, and the wait of the thread in words."""
+    def _why(self, name: str, cycle: list[str]) -> tuple[str, Fact]:
+        """Returns the class of the hang, and the wait of the thread."""
         entry = self.living[name]
-        raw, where = entry.raw, place(entry)
+        raw = entry.raw
         if cycle:
-            waits = [self._waits_text(one) for one in cycle]
+            waits = tuple(fact("of_thread", thread=one, does=self._wait(one)) for one in cycle)
             kinds = {self.living[one].raw[KIND] for one in cycle}
             klass = "HANG:JOIN" if kinds == {"thread"} else "HANG:FLAG:CYCLE"
-            return klass, f"is in a cycle of waits: {', '.join(waits)}"
+            return klass, fact("in_cycle", waits=waits)
         if raw[KIND] == "thread":
             other = raw[THREAD_NAME]
-            stands = self._state_text(other)
-            return "HANG:JOIN", f"joins thread {other} ({where}), which {stands}"
+            return "HANG:JOIN", fact("joins", thread=other, where=place(entry), state=self._state(other))
         flag = self._flag(raw[FLAG])
         setters, ended = self._could_set(name)
         others = ended or setters or [one for one in self.living if one != name]
-        rest = "; ".join(self._state_text(one, one) for one in others) or "there is no other thread"
         klass = THREAD_ENDED if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
-        return klass, f"waits for flag {raw[FLAG]} ({where}), {self._history(flag, name)}{self._instead(raw)}: {rest}"
+        return klass, fact(
+            "waits_in_vain",
+            flag=raw[FLAG],
+            where=place(entry),
+            history=self._history(flag, name),
+            instead=self._instead(raw),
+            others=also(*(fact("of_thread", thread=one, does=self._state(one)) for one in others)),
+        )
 
-    def _instead(self, awaited: RawRecord) -> str:
-        """Returns the flag that another thread set instead, in words."""
+    def _instead(self, awaited: RawRecord) -> Fact | None:
+        """Returns the flag that another thread set instead."""
         last = self._other_set(awaited)
-        if last is None:
-            return ""
-        return f", while {last.raw[THREAD]} set flag {last.raw[FLAG]} instead ({place(last)})"
+        return last and fact("set_instead", thread=last.raw[THREAD], flag=last.raw[FLAG], where=place(last))
 
     def _other_set(self, awaited: RawRecord) -> Entry | None:
         """Returns the last set of any flag on this rank, if it may have been meant for the awaited flag; otherwise
@@ -250,50 +243,48 @@ class RankThreads:
         other = last.raw[FLAG] != awaited[FLAG] and last.raw[THREAD] != awaited[THREAD]
         return None if last.raw[FLAG_HOW] != "set" or again or not other else last
 
-    def _history(self, flag: FlagHistory, own: str) -> str:
-        """Returns the last set and clear of a flag, in words."""
+    def _history(self, flag: FlagHistory, own: str) -> Fact:
+        """Returns the last set and clear of a flag."""
         if not flag.sets:
             journals = enumerate(self.run_index.run.journals)
             name = self.living[own].raw[FLAG]
             elsewhere = (Entry(rank, at, raw) for rank, journal in journals for at, raw in enumerate(journal))
             other = next((entry for entry in elsewhere if sets(entry.raw, name)), None)
             if other is None:
-                return "which no thread ever set"
-            return f"which no thread set; thread {other.raw[THREAD]} of rank {other.rank} set its own ({place(other)})"
-        last = flag.sets[-1]
-        setter_text = f"which {who(last, own)} set last ({place(last)})"
-        return (
-            setter_text
-            if flag.cleared is None
-            else f"{setter_text} and {who(flag.cleared, own)} cleared ({place(flag.cleared)})"
-        )
+                return fact("never_set")
+            return fact("set_elsewhere", thread=other.raw[THREAD], rank=other.rank, where=place(other))
+        cleared = flag.cleared and fact("cleared", by=_name(flag.cleared, own), where=place(flag.cleared), late=False)
+        return fact("set_last", by=_name(flag.sets[-1], own), where=place(flag.sets[-1]), cleared=cleared)
 
-    def _waits_text(self, name: str) -> str:
+    def _wait(self, name: str) -> Fact:
+        """Returns what a thread waits for."""
         entry = self.living[name]
         raw = entry.raw
         if raw[KIND] == "thread":
-            return f"{name} joins {raw[THREAD_NAME]} ({place(entry)})"
+            return fact("joins_thread", thread=raw[THREAD_NAME], where=place(entry))
         flag = self._flag(raw[FLAG])
-        history = f", {self._history(flag, name)}" if flag.sets else ""
-        return f"{name} waits for flag {raw[FLAG]} ({place(entry)}){history}"
+        history = self._history(flag, name) if flag.sets else None
+        return fact("waits_for_flag", flag=raw[FLAG], where=place(entry), history=history)
 
-    def _state_text(self, name: str, who: str = "") -> str:
-        """Returns the op or the end of a thread in words, after its name `who` if that is given."""
-        subject = f"{who} " if who else ""
+    def _state(self, name: str) -> Fact:
+        """Returns the op or the end of a thread."""
         if name in self.ends:
             end = self.ends[name]
             message = end.raw[ENDED_MESSAGE] if end.raw[KIND] == "ended" else ""
             if message:
-                return f"{subject}raised {message} ({end.record.where}, step {end.step})"
-            return f"{subject}has ended (step {end.step})"
+                return fact("thread_raised", message=message, where=end.record.where, step=end.step)
+            return fact("thread_ended", step=end.step)
         if name not in self.living:
-            return f"{subject}has issued no op"
+            return fact("no_op_yet")
         entry = self.living[name]
-        if waits(entry.raw):
-            text = self._waits_text(name).removeprefix(f"{name} ")
-            return f"{subject}{text}"
-        return f"{subject}is blocked in {entry.record.describe()} ({place(entry)})"
+        return self._wait(name) if waits(entry.raw) else fact("blocked_in", op=entry.record, where=place(entry))
 
-    def lines(self) -> list[str]:
+    def lines(self) -> list[Fact]:
         names = [*self.living, *self.ends]
-        return [f"thread {name} of rank {self.rank} {self._state_text(name)}" for name in names]
+        return [fact("thread", thread=name, ranks=(self.rank,), does=self._state(name)) for name in names]
+
+
+def _name(entry: Entry, own: str) -> str:
+    """Returns the thread of an op; empty for the thread `own`, for which a sentence has a pronoun."""
+    name: str = entry.raw[THREAD]
+    return "" if name == own else name

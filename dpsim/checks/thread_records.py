@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsim.checks.finding import Fact, fact
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import (
     ADDRESS,
@@ -53,15 +54,9 @@ class FlagHistory:
         return FlagHistory(tuple(sets), cleared)
 
 
-def who(entry: Entry, own: str) -> str:
-    name: str = entry.raw[THREAD]
-    return "it" if name == own else name
-
-
-def place(entry: Entry) -> str:
-    record = entry.record
-    where = f"{record.where}, " if record.where else ""
-    return f"{record.site}, {where}step {record.step}"
+def place(entry: Entry) -> Fact:
+    """Returns the site, the line and the step of an op."""
+    return fact("place", op=entry.record)
 
 
 def raised(run_index: RunIndex, rank: int) -> list[Entry]:

@@ -20,7 +20,7 @@ A transfer without a peer is no mismatch. The deadlock check reports it, or `lef
 
 from __future__ import annotations
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, Part, fact
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex, TransferLine, by_step
 from dpsim.contract.ops import COUNT, DTYPE, SITE, RawRecord
@@ -45,24 +45,22 @@ def unequal(run_index: RunIndex) -> list[Finding]:
 def _finding(run_index: RunIndex, line: TransferLine, index: int) -> Finding:
     send, receive = line.sends[index], line.receives[index]
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
-    odd, text = odd_side(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
+    odd, more = odd_side(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), None)
     why = new_value_before(run_index, line, odd)
-    odd, text = (None, "") if why else (odd, text)
-    sent, received = (f"{side.rank} called {summary(run_index, side)}" for side in (send, receive))
+    odd, more = (None, None) if why else (odd, more)
+    made = {"send": called(run_index, send), "receive": called(run_index, receive)}
     return Finding(
         check="ledger",
         klass=f"MISMATCH:TRANSFER:{field.upper()}",
-        message=f"rank {sent}. Rank {received}{text}",
+        message=fact("unequal_transfer", sender=send.rank, receiver=receive.rank, **made, more=more),
         culprit=run_index.culprit(odd) if odd else None,
         position=min(run_index.position(send), run_index.position(receive)),
         why=why,
     )
 
 
-def new_value_before(run_index: RunIndex, line: TransferLine, odd: Entry | None) -> str:
-    """Returns why other steps prove nothing against a side, because of a value that ranks received before; or an empty
-    string.
-    """
+def new_value_before(run_index: RunIndex, line: TransferLine, odd: Entry | None) -> Part:
+    """Returns why other steps prove nothing against a side: a value that ranks received before; otherwise empty."""
     if odd is None:
         return ""
     here = [[one for one in side if one.step == odd.step] for side in line]
@@ -71,11 +69,11 @@ def new_value_before(run_index: RunIndex, line: TransferLine, odd: Entry | None)
     return new_value(run_index, odd.step, {one.rank: one.at for one in first})
 
 
-def odd_side(line: TransferLine) -> tuple[Entry | None, str]:
-    """Returns the culprit and a text, if paired calls belong to different steps or one side made more.
+def odd_side(line: TransferLine) -> tuple[Entry | None, Fact | None]:
+    """Returns the culprit and its number of calls, if paired calls belong to different steps or one side made more.
 
     The culprit is the side with an unusual number of transfers, in the first step in which the sides differ. The result
-    has its last call there. It is (None, "") if no number is usual, or if that side made no transfer in the step.
+    has its last call there. It is (None, None) if no number is usual, or if that side made no transfer in the step.
     """
     made = [by_step(side) for side in line]
     steps = sorted(made[0].keys() | made[1].keys())
@@ -84,13 +82,10 @@ def odd_side(line: TransferLine) -> tuple[Entry | None, str]:
     usual = {number for when in steps if when < step for number in numbers[when]}
     odd = [side for side in (0, 1) if numbers[step][side] not in usual]
     if len(usual) != 1 or len(odd) != 1 or not numbers[step][odd[0]]:
-        return None, ""
+        return None, None
     entry = made[odd[0]][step][-1]
     own, other = numbers[step][odd[0]], numbers[step][1 - odd[0]]
-    return (
-        entry,
-        f". In step {step} rank {entry.rank} made {own} of these; its peer made {other}, as in every step before",
-    )
+    return entry, fact("unusual_number", step=step, rank=entry.rank, number=own, usual=other)
 
 
 def _odd(line: TransferLine, index: int, field: int) -> Entry | None:
@@ -109,9 +104,6 @@ def _odd(line: TransferLine, index: int, field: int) -> Entry | None:
     return departs[0] if min(map(len, others)) >= least and len(usual) == 1 and len(departs) == 1 else None
 
 
-def summary(run_index: RunIndex, entry: Entry) -> str:
-    """Returns a call and its place in words."""
-    record = entry.record
-    at = f" at {record.where}" if record.where else ""
-    within = run_index.within(entry)
-    return f"{record.site} ({record.describe()}, step {record.step}){at}" + (f" in {within}" if within else "")
+def called(run_index: RunIndex, entry: Entry) -> Fact:
+    """Returns a call and its place."""
+    return fact("called", op=entry.record, within=run_index.within(entry))

@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Finding, Part, also, fact
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, split
 from dpsim.contract.kinds import ENDS, SILENT
 from dpsim.contract.ops import DECISION_LOCAL, KIND, STEP
-from dpsim.contract.words import counted, nearest, ranks_text, short
+from dpsim.contract.words import nearest, short
 
 
 class Undecided(NamedTuple):
@@ -118,52 +118,42 @@ def _finding(run_index: RunIndex, one: Undecided, instead: Undecided | None) -> 
     decided, parted = decision(one.entry), split(one.counts)
     rank = next(rank for rank, count in one.counts.items() if count == max(one.counts.values()))
     culprit = Culprit(parted[1][0], one.step, one.label, decided.where) if parted else None
-    details = [f"rank {member} decided it {counted(count, 'time')}" for member, count in one.counts.items()]
-    hint = ""
+    details = [fact("decided_times", rank=member, number=count) for member, count in one.counts.items()]
+    hint: Part = ""
     if instead is not None:
         entry, other = instead.entry, decision(instead.entry)
-        on = f" on {instead.communicator}" if instead.communicator != one.communicator else ""
-        hint = f"; rank {entry.rank} decided {other.site!r}{on} at {other.where}"
-        hint += f": did you mean {one.label!r}?" if other.site != one.label else f": did you mean {one.communicator}?"
+        meant = repr(one.label) if other.site != one.label else one.communicator
+        on = instead.communicator if instead.communicator != one.communicator else ""
+        hint = fact("decided_instead", rank=entry.rank, label=other.site, on=on, where=other.where, meant=meant)
         odd = parted[1] == [entry.rank] if parted else _is_new(run_index, one, instead)
         culprit = Culprit.of(entry.rank, other) if odd else culprit
-    often = "" if one.alone else " as often"
-    as_rank = f"rank {rank} decided {short(decided.value)} at {decided.where}"
+    did_not = fact(
+        "did_not_decide",
+        ranks=one.fewer,
+        communicator=one.communicator,
+        label=one.label,
+        step=one.step,
+        alone=one.alone,
+        rank=rank,
+        value=short(decided.value),
+        where=decided.where,
+    )
     return Finding(
         check="agreement",
         klass=f"DISAGREEMENT:{one.label.upper()}",
-        message=f"{ranks_text(one.fewer)} of {one.communicator} did not decide {one.label!r} in step {one.step}{often}"
-        + (
-            f", and {as_rank}"
-            if one.alone
-            else f" as rank {rank}, which decided {short(decided.value)} at {decided.where}"
-        )
-        + hint
-        + f"; {_rule(one) if instead is None else EVERY}",
+        message=also(did_not, hint, _rule(one) if instead is None else fact("must_decide", local=False)),
         culprit=culprit,
         position=run_index.position(one.entry),
         details=tuple(details),
     )
 
 
-EVERY = "every member has to decide it"
-"""The rule of a label that is not marked as local."""
-
-NO_GAP = "a member has to decide a label, even a local one, in each step between its first and its last decision"
-"""The rule of all labels."""
-
-OF_REQUEST = "if the value belongs to one request, put the request into the label"
-"""What to do about a label that some ranks decide for their own requests."""
-
-
-def _rule(one: Undecided) -> str:
+def _rule(one: Undecided) -> Part:
     """Returns the rule that a finding without a misspelt label shows, with what the user can do.
 
     A trace does not record which labels are local, so the sentence about a gap is true of all labels.
     """
-    if one.between:
-        return f"{NO_GAP}; {OF_REQUEST}"
-    return f"{EVERY}, or mark it local" if one.alone else EVERY
+    return also(fact("no_gap"), fact("of_request")) if one.between else fact("must_decide", local=one.alone)
 
 
 def _is_new(run_index: RunIndex, one: Undecided, instead: Undecided) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, fact
 from dpsim.contract.rules.unordered import SharedUse, Unordered
 
 KLASS = "RACE:THREADS"
@@ -23,23 +23,21 @@ def of(found: Sequence[Unordered]) -> list[Finding]:
 def _finding(one: Unordered) -> Finding:
     first, second = one.first, one.second
     by = second if second.changes else first
-    does = "both change it" if first.changes and second.changes else f"thread {by.thread} changes it"
-    threads = f"threads {first.thread} and {second.thread} of rank {one.rank}"
-    message = f"{threads} use {one.name}, {does}, and no flag orders these turns"
-    cure = (
-        "ordered_by_flags promises that a flag, a start, a join or a message orders them; hardware takes any order",
-        "cure: let one thread set a flag after its use, and the other wait for it; or leave ordered_by_flags out",
-    )
     return Finding(
         check="unordered",
         klass=KLASS,
-        message=message,
+        message=fact(
+            "unordered",
+            rank=one.rank,
+            threads=(first.thread, second.thread),
+            name=one.name,
+            by=None if first.changes and second.changes else by.thread,
+        ),
         culprit=Culprit(one.rank, by.step, by.site, by.where, by.thread),
         position=(by.step, 0),
-        details=(_text(first), _text(second), *cure),
+        details=(_use(first), _use(second), fact("promised_by_flags"), fact("let_flag_order")),
     )
 
 
-def _text(use: SharedUse) -> str:
-    does = "changes" if use.changes else "reads"
-    return f"{use.thread} {does} it in step {use.step} at {use.where}"
+def _use(use: SharedUse) -> Fact:
+    return fact("shared_use", thread=use.thread, changes=use.changes, step=use.step, where=use.where)

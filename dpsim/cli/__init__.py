@@ -5,7 +5,6 @@
     json_alone.py keeps stdout for the one JSON object of `--json`
     console.py    prints results and errors, and maps errors to exit codes
     exit_codes.py      the exit codes, each with its meaning
-    json_fields/       the keys of each object that `--json` prints
     streams.py    prints to stderr, and recognizes terminals
     progress.py   shows how far a command is
     misspelt.py   suggests commands and options for a misspelt name

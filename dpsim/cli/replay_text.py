@@ -14,8 +14,9 @@ from dpsim.campaign.results import whole_report
 from dpsim.checks.classes import json_of
 from dpsim.cli.console import painted
 from dpsim.contract.words import printable
-from dpsim.diagnose.evidence import NOTHING, Extras, evidence, in_words
+from dpsim.diagnose.evidence import NOTHING, Extras, evidence
 from dpsim.diagnose.report import report
+from dpsim.diagnose.words import in_words
 from dpsim.explore.normal_form import folded, is_draw
 
 if TYPE_CHECKING:

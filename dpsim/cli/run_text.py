@@ -31,6 +31,7 @@ from dpsim.contract.words import actors_text, counted, duration, middle_cut, pri
 from dpsim.diagnose.evidence import NOTHING, Extras, chain_of, evidence
 from dpsim.diagnose.report import report
 from dpsim.diagnose.timeouts import passed_timeouts
+from dpsim.diagnose.words.told import facts_json, told
 
 if TYPE_CHECKING:
     from dpsim.checks import Finding
@@ -160,8 +161,9 @@ def as_json(result: Result, digest: str | None, extras: Extras = NOTHING) -> dic
                 "ground": list(finding.grounds),
                 "waits": list(finding.waits),
                 "chain": [list(call) for call in chain_of(result.run, finding)],
+                "facts": facts_json(finding.of),
             }
-            for finding in result.findings
+            for finding in (told(result.run, one) for one in result.findings)
         ],
         **evidence(result.run, result.findings, extras),
         "switched_off": counted_off(result.switched_off),

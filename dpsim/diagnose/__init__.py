@@ -10,6 +10,7 @@ fitting.py       cuts and wraps text to lines of 120 columns
 variants.py      names the source file of a planted bug (variant) for a report
 last_ops.py      the last ops of each rank, in columns
 timeouts.py      lists the waits that timed out
+words/           turns the facts of findings into text: the only place that makes sentences of them
 turning_text.py  describes the steps of a schedule in words
 dumps/           explains a hung torch job by the dumps of its flight recorders
 recordings/      explains a hung torch job by the files that dpsim's recorder wrote

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpsim.checks.classes import HEADINGS
-from dpsim.checks.finding import Finding, matches
+from dpsim.checks.finding import Finding, facts_in, matches
 from dpsim.contract.chain import Chain
 from dpsim.contract.ops import STEP
-from dpsim.contract.words import step_words, with_services
 from dpsim.contract.world import Run
+from dpsim.diagnose.words import in_words, text, told
 
 
 class Extras(NamedTuple):
@@ -58,7 +57,7 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
     """Returns the facts of the first screen as JSON data. A chain is a list of [function, place], the
     innermost first.
     """
-    primary = findings[0] if findings else None
+    primary = told(run, findings[0]) if run is not None and findings else None
 
     def named(text: str) -> str:
         return text if run is None else in_words(run, text)
@@ -67,7 +66,7 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
     return {
         "agreed": None if run is None else last_agreed(run, findings),
         "chain": [] if run is None or primary is None else [list(call) for call in chain_of(run, primary)],
-        "waits": waits(findings),
+        "waits": [] if run is None else [in_words(run, line) for line in waits(findings)],
         "ground": [] if primary is None else list(primary.grounds),
         **{key: (named(text) or None) for key, text in events.items()},
         "shared": extras.shared or None,
@@ -84,20 +83,6 @@ def shown_unprotected(findings: Sequence[Finding], extras: Extras) -> tuple[str,
         return any(matches(findings[0].klass, pattern) for pattern in extras.shows.get(sentence, ("*",)))
 
     return tuple(filter(may_cause, extras.unprotected)) if findings else ()
-
-
-def in_words(run: Run, text: str) -> str:
-    """Returns a text with names of services, and with words for special step numbers."""
-    return step_words(with_services(text, run.size, run.services))
-
-
-def finding_in_words(run: Run, finding: Finding) -> Finding:
-    """Returns a finding with all of its texts in words. Its culprit does not change."""
-    details, ground, waits = (
-        tuple(in_words(run, line) for line in lines) for lines in (finding.details, finding.ground, finding.waits)
-    )
-    message, why = in_words(run, finding.message), in_words(run, finding.why)
-    return replace(finding, message=message, details=details, ground=ground, waits=waits, why=why)
 
 
 def chain_of(run: Run, finding: Finding) -> Chain:
@@ -131,9 +116,9 @@ def waits(findings: Sequence[Finding]) -> list[str]:
     hangs = [finding for finding in findings if finding.check == "deadlock"]
     for finding in findings:
         if finding.waits:
-            return list(finding.waits)
-    circles = [circle for one in hangs if " -> " in (circle := one.message.partition(": ")[2])]
-    return (circles or [finding.message for finding in hangs if finding is not findings[0]])[:1]
+            return [text(part) for part in finding.waits]
+    circles = [text(one["circle"]) for hang in hangs for one in facts_in(hang.message) if one.name == "circle"]
+    return (circles or [text(finding.message) for finding in hangs if finding is not findings[0]])[:1]
 
 
 def kinds(findings: Sequence[Finding]) -> list[str]:
@@ -155,14 +140,9 @@ def kind_words(klass: str, raised: str = "") -> str:
 
 
 def exception_of(finding: Finding) -> str:
-    """Returns the exception of a finding, as its program spells it; empty without one.
-
-    The culprit may be another rank than the one that raised, so the message is searched as well.
-    """
-    klass = finding.klass.removeprefix("CRASH:")
-    names = [finding.culprit.site] if finding.culprit else []
-    names += re.findall(r"raised (\w+)", finding.message)
-    return next((name for name in names if name.upper() == klass), "") if klass != finding.klass else ""
+    """Returns the exception of a finding, as its program spells it; empty without one."""
+    names = [one["error"] for one in facts_in(finding.message) if one.name == "raised"]
+    return next((name for name in names if finding.klass == f"CRASH:{name.upper()}"), "")
 
 
 def later(findings: Sequence[Finding]) -> list[str]:

@@ -14,26 +14,14 @@ screen omits the least useful ones. The option `--full` prints all. The screen n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.checks.classes import class_and_detail, row_of
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, Part, fact_name, facts_in
 from dpsim.contract.chain import chain_text
 from dpsim.contract.world import Run
-from dpsim.diagnose.evidence import (
-    Extras,
-    chain_of,
-    exception_of,
-    finding_in_words,
-    in_words,
-    kinds,
-    last_agreed,
-    later,
-    shown_unprotected,
-    waits,
-)
+from dpsim.diagnose.evidence import Extras, chain_of, exception_of, kinds, last_agreed, later, shown_unprotected, waits
 from dpsim.diagnose.first_wrong import first_wrong
 from dpsim.diagnose.fitting import (
     LABEL,
@@ -48,15 +36,10 @@ from dpsim.diagnose.fitting import (
     shortened,
 )
 from dpsim.diagnose.timeouts import passed_timeouts
+from dpsim.diagnose.words import in_words, text, told
 
 LINES = 10
 """The number of lines of a first screen."""
-
-TO_ORDER = "to order them: "
-"""A detail of a finding that begins so is the suggested fix."""
-
-_KERNEL = re.compile(r" \(kernel on stream \S+\)")
-"""Matches the text after the name of a kernel, which repeats the stream of the access."""
 
 _TRACEBACK = "Traceback (most recent call last)"
 
@@ -75,21 +58,20 @@ class Passage(NamedTuple):
 
 def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:
     """Returns the lines of the screen. There must be at least one finding."""
-    findings = [finding_in_words(run, finding) for finding in findings]
-    primary = findings[0]
+    primary, texts = findings[0], told(run, findings[0])
     agreed = last_agreed(run, findings)
     parts = [
         Passage(9, [verdict_line(findings)], 1),
         Passage(9, _culprit(run, primary), 2),
-        Passage(8, _what(primary), 1 if primary.culprit else 3),
-        Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side, 2, but_place)])),
-        Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
+        Passage(8, _what(run, primary), 1 if primary.culprit else 3),
+        Passage(4, labelled("", [line for side in _beside(run, primary)[:3] for line in folded(side, 2, but_place)])),
+        Passage(7, block("to mend", [in_words(run, line) for line in remedies(primary)]), 1),
         Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1), 1),
         Passage(8, labelled("alone", folded(extras.shared, 2, but_place)), 1),
         Passage(2, block("form", shown_unprotected(findings, extras), one="gap")),
         Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1, "time-out")),
         Passage(4, block("then", [in_words(run, one) for one in later(findings)], one="finding")),
-        Passage(6, block("waits", waits(findings), one="chain"), 1),
+        Passage(6, block("waits", [in_words(run, line) for line in waits(findings)], one="chain"), 1),
         Passage(5, block("first", [in_words(run, line) for line in first_wrong(run)] if primary.culprit else []), 1),
         Passage(1, block("observed", [run.observed] * bool(run.observed))),
         Passage(3, block("agreed", [] if agreed is None else [f"all steps up to {agreed}" if agreed else "step 0"])),
@@ -101,7 +83,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
                 "one more", [f"the same world with one rank more blames {extras.one_more}"] if extras.one_more else []
             ),
         ),
-        Passage(6 if primary.ground else 2, block("ground", primary.grounds)),  # a number of ranks is weak evidence
+        Passage(6 if texts.ground else 2, block("ground", texts.grounds)),  # a number of ranks is weak evidence
         Passage(8, labelled("next", commands(extras.next)), 1, marked=False),
     ]
     return _fitted(parts)
@@ -118,24 +100,24 @@ def verdict_line(findings: Sequence[Finding]) -> str:
     return f"VIOLATED  {class_and_detail(klass)[0]}"
 
 
-def remedy_of(finding: Finding) -> str:
+def remedies(finding: Finding) -> list[str]:
     """Returns the suggested fix, if the check has one."""
-    return next((line.removeprefix(TO_ORDER) for line in finding.details if line.startswith(TO_ORDER)), "")
+    return [text(one["cure"]) for part in finding.details for one in facts_in(part) if one.name == "to_order"]
 
 
-def sides_of(finding: Finding) -> list[str]:
+def _sides(finding: Finding) -> list[Part]:
     """Returns what each side did: details that are neither the fix nor the continuation of another line."""
-    lines = [line for line in finding.details if not line.startswith((TO_ORDER, " ", "or the other way"))]
-    return lines if finding.culprit is None or finding.check == "race" else []
+    parts = [part for part in finding.details if fact_name(part) not in ("to_order", "indented", "other_order")]
+    return parts if finding.culprit is None or finding.check == "race" else []
 
 
-def beside(finding: Finding) -> list[str]:
+def _beside(run: Run, finding: Finding) -> list[str]:
     """Returns where a wrong message or wrong memory contents came from, for a finding with a culprit."""
     if finding.culprit is None or finding.check in ("race", "ledger", "agreement"):
         return []
-    lines = [line for line in finding.details if not line.startswith((TO_ORDER, " "))]
-    keeps_takes = finding.check == "stale" or finding.klass.startswith("NONDETERMINISM")
-    return [line for line in lines if keeps_takes or " last took " in line]
+    keeps = finding.check == "stale" or finding.klass.startswith("NONDETERMINISM")
+    parts = [part for part in finding.details if fact_name(part) not in ("to_order", "indented")]
+    return [in_words(run, text(part)) for part in parts if keeps or fact_name(part) == "last_took"]
 
 
 def commands(words: Sequence[str]) -> list[str]:
@@ -153,58 +135,46 @@ def commands(words: Sequence[str]) -> list[str]:
 def _culprit(run: Run, primary: Finding) -> list[str]:
     """Returns the culprit, its place, and the calls that led there, in one line or several."""
     if primary.culprit is None:
-        return labelled("culprit", [shortened(f"not decided: {primary.why or NO_MAJORITY}")])
-    text, chain = in_words(run, primary.culprit.described()), chain_text(chain_of(run, primary))
+        return labelled("culprit", [shortened(f"not decided: {in_words(run, text(primary.why)) or NO_MAJORITY}")])
+    who, chain = in_words(run, primary.culprit.described()), chain_text(chain_of(run, primary))
     calls = chain.removeprefix(primary.culprit.where)
     if not calls:
-        return labelled("culprit", folded(text))
-    if not primary.culprit.within and LABEL + len(text) + len(calls) <= WIDTH:
-        return labelled("culprit", [text + calls])
+        return labelled("culprit", folded(who))
+    if not primary.culprit.within and LABEL + len(who) + len(calls) <= WIDTH:
+        return labelled("culprit", [who + calls])
     place = primary.culprit.where.rpartition("/")[2]
-    return labelled("culprit", [*folded(text), *folded(place + calls, 1)])
+    return labelled("culprit", [*folded(who), *folded(place + calls, 1)])
 
 
-def _what(primary: Finding) -> list[str]:
+def _what(run: Run, primary: Finding) -> list[str]:
     """Returns what the culprit did or left out; without a culprit, what each side did."""
-    sides, head = sides_of(primary), _without_remedy(primary)
+    sides = _sides(primary)
     if not sides:
-        raised, shorten = primary.klass.startswith("CRASH:"), but_place  # raised: the message is the program's
-        if raised:
-            shorten = cut if _TRACEBACK in head else beginning  # a traceback names its exception at the end
-        return labelled("", folded(_message_text(primary, head), 3, shorten))
-    if primary.culprit is None:
-        most = 2 if len(sides) < 3 else 1
-        lines = folded(head.partition(": rank")[0], most, but_place)
-        return labelled("", [*lines, *(line for side in _parting(sides[:3]) for line in folded(side, most, but_place))])
-    plain = [_KERNEL.sub("", side) for side in sides]
-    return labelled("", [line for side in plain for line in folded(side, 2, but_place)])
+        raised = primary.culprit is not None and fact_name(primary.message) == "raised"
+        line, shorten = in_words(run, text(primary.message, short=raised)), but_place
+        if raised:  # the message is the program's, and a traceback names its exception at the end
+            shorten = cut if _TRACEBACK in line else beginning
+        return labelled("", folded(line, 3, shorten))
+    most = 2 if primary.culprit is not None or len(sides) < 3 else 1
+    head = [text(primary.message, short=True)] if primary.culprit is None else []
+    shown = [text(side, short=True) for side in sides] if primary.culprit is not None else _parting(sides[:3])
+    return labelled("", [row for line in [*head, *shown] for row in folded(in_words(run, line), most, but_place)])
 
 
-def _message_text(primary: Finding, message: str) -> str:
-    """Returns the message without the rank and place of an exception, because the line above names them."""
-    culprit = primary.culprit
-    if culprit is None or not primary.klass.startswith("CRASH:"):
-        return message
-    head, colon, text = message.partition(": ")
-    return f"{culprit.site}: {text}" if colon and f"raised {culprit.site}" in head else message
-
-
-def _parting(sides: Sequence[str]) -> list[str]:
+def _parting(sides: Sequence[Part]) -> list[str]:
     """Returns the lines of the sides. If they are too long, the common beginning of their lists is left out."""
-    if len(sides) < 2 or max(map(len, sides)) <= 2 * (WIDTH - LABEL) or not all(": " in side for side in sides):
-        return [*sides]
-    lists = [side.partition(": ")[2].split(", ") for side in sides]
+    lines = [text(side) for side in sides]
+    known = [side for side in sides if isinstance(side, Fact) and side.name == "side"]
+    if len(sides) < 2 or max(map(len, lines)) <= 2 * (WIDTH - LABEL) or len(known) < len(sides):
+        return lines
+    lists = [side["calls"] for side in known]
     same = 0
     while all(len(own) > same + 1 and own[same] == lists[0][same] for own in lists):
         same += 1
-    heads = [side.partition(": ")[0] for side in sides]
-    skipped = f"{same} like the others, then " if same else ""
-    return [f"{head}: {skipped}{', '.join(own[same:])}" for head, own in zip(heads, lists, strict=True)]
-
-
-def _without_remedy(primary: Finding) -> str:
-    remedy = remedy_of(primary)
-    return primary.message.replace(f"; {remedy}", "") if remedy else primary.message
+    like = "{} like the others, then {}".format
+    rest = [own[same:] if not same else (like(same, own[same]), *own[same + 1 :]) for own in lists]
+    parted = zip(known, rest, strict=True)
+    return [text(side.having(calls=own)) for side, own in parted]
 
 
 def _schedule(schedule: Sequence[str]) -> list[str]:

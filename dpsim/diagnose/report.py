@@ -19,16 +19,17 @@ import shlex
 from collections.abc import Sequence
 
 from dpsim.checks.classes import row_of
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Finding, fact_name
 from dpsim.contract.ops import INJECTED_WHAT, KIND, ORDINAL, SITE, STEP, THREAD, WHERE, Injected
 from dpsim.contract.words import counted
 from dpsim.contract.world import At, Run
-from dpsim.diagnose.evidence import NOTHING, Extras, chain_of, in_words
-from dpsim.diagnose.first_screen import TO_ORDER, first_screen, remedy_of, turning_texts
+from dpsim.diagnose.evidence import NOTHING, Extras, chain_of
+from dpsim.diagnose.first_screen import first_screen, remedies, turning_texts
 from dpsim.diagnose.fitting import capped, labelled
 from dpsim.diagnose.injected import injection_text
 from dpsim.diagnose.last_ops import LAST_OPS, last_ops
 from dpsim.diagnose.timeouts import passed_timeouts
+from dpsim.diagnose.words import in_words, text
 
 MOST = 139
 """The largest number of lines of a whole report. A command adds its own lines."""
@@ -47,9 +48,11 @@ def _report(run: Run, findings: Sequence[Finding], extras: Extras, full: bool) -
     primary = findings[0]
     until = primary.position[0] if run.finished else None
     hangs = [finding for finding in findings if finding.check == "deadlock"]
-    shows = [line for one in hangs for line in ((one.message, *one.details) if one is not primary else one.details)]
+    shows = [
+        text(part) for one in hangs for part in ((one.message, *one.details) if one is not primary else one.details)
+    ]
     also = [finding for finding in findings[1:] if finding.check != "deadlock"]
-    own = [] if primary in hangs else [line for line in primary.details if not line.startswith(TO_ORDER)]
+    own = [] if primary in hangs else [text(part) for part in primary.details if fact_name(part) != "to_order"]
     lines += _section("the whole finding", [_without_remedy(primary), *own, *_stopped(run)], 12)
     lines += _section("the turning", _cut_turning(run, extras, lines), 4)
     lines += _section("all waits", list(dict.fromkeys(shows)), 16)
@@ -85,7 +88,9 @@ def _cut_turning(run: Run, extras: Extras, screen: Sequence[str]) -> list[str]:
 def _lost(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:
     lines = [f"LOST  {run.lost}: no verdict"]
     lines += _section(f"last {LAST_OPS} ops of each rank", last_ops(run, None), 50)
-    lines += _section("found before", [f"{one.klass}: {one.message} (culprit {one.culprit})" for one in findings], 15)
+    lines += _section(
+        "found before", [f"{one.klass}: {text(one.message)} (culprit {one.culprit})" for one in findings], 15
+    )
     lines += _section("injected by the scenario", _injected(run), 6)
     return [*lines, *["", *labelled("next", extras.next)][: 2 * len(extras.next)]]
 
@@ -102,8 +107,7 @@ def _first_shown(findings: Sequence[Finding]) -> tuple[int, ...]:
 
 def _without_remedy(finding: Finding) -> str:
     """Returns the message of a finding without the suggested fix, which its details repeat."""
-    remedy = remedy_of(finding)
-    return finding.message.replace(f"; {remedy}", "") if remedy else finding.message
+    return text(finding.message, short=bool(remedies(finding)))
 
 
 def _stopped(run: Run) -> list[str]:

@@ -15,17 +15,7 @@ from typing import NamedTuple
 
 from dpsim.contract.events import CALLS, DELIVERS, DELIVERS_FROM_OUTSIDE, RENDEZVOUS, ScheduleEvent
 from dpsim.contract.kinds import NO_ACTS
-from dpsim.contract.ops import (
-    KIND,
-    MAIN,
-    ORDINAL,
-    POST_CONTENT,
-    POST_TO,
-    SITE,
-    TAKE_MAILBOX,
-    THREAD,
-    RawRecord,
-)
+from dpsim.contract.ops import KIND, MAIN, ORDINAL, POST_CONTENT, POST_TO, SITE, TAKE_MAILBOX, THREAD, RawRecord
 from dpsim.contract.words import counted, short
 from dpsim.contract.world import Run
 

@@ -36,7 +36,7 @@ The records of a replay have the lines of the capture.
 
 def calls_of(raw: RawRecord) -> str:
     """Returns the calls that write such a record, as a regular expression."""
-    kind, fields = raw[KIND], raw[WHERE + 1 :]
+    kind, fields = f"{raw[KIND]}", raw[WHERE + 1 :]
     if kind == "kept":
         kind, fields = raw[KEPT_CALL], raw[KEPT_FIELDS]
     return rf"{fields[OP - WHERE - 1]}|group|getattr\(group, call\.name\)" if kind in MEETS else CALLS.get(kind, kind)

@@ -239,18 +239,14 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
     if surplus:
         raise lines.error(f"expected the end of the file, got {shown(surplus, 60)}")
     if total.hexdigest() != header.digest:
-        raise TraceError(
-            f"{trace.name}: the body was changed after it was written: its SHA-256 is {total.hexdigest()[:16]}..., "
-            f"but the header says {header.digest[:16]}..."
-        )
+        differ = f"its SHA-256 is {total.hexdigest()[:16]}..., but the header says {header.digest[:16]}..."
+        raise TraceError(f"{trace.name}: the body was changed after it was written: {differ}")
 
 
 def _section(
     lines: _Lines, section: str, fits: Callable[[Any], bool], line: bytes | None = None, most: int = MOST_VALUES
 ) -> dict[str, Any]:
-    """Returns the content of a section behind the body. `line`: its line, if it was read before. `most`: how many
-    values it may have.
-    """
+    """Returns the content of a section behind the body. `line`: its line, if it was read. `most`: its most values."""
     line = lines.next() if line is None else line
     if not line.endswith(b"\n"):
         raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))

@@ -31,6 +31,7 @@ from dpsim.contract.ops import RAISED_MESSAGE
 from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
 from dpsim.contract.rules import kernel_constants
+from dpsim.diagnose.words import text
 from tests.programs import explored, world_of
 
 STEP, SEEN, TABLE, LOG = [0], [], {"a": 1}, collections.deque[int]()
@@ -304,7 +305,7 @@ class Stamps(Program[Any]):
 def test_the_launch_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = explored(world_of(2, ["h"]), stamps).findings[0]
     assert finding.klass == "CRASH:TYPEERROR"
-    assert "stamp: the kernel stamp uses STEP (tests/backend/test_kernel_globals.py:" in finding.message
+    assert "stamp: the kernel stamp uses STEP (tests/backend/test_kernel_globals.py:" in text(finding.message)
     monkeypatch.setattr(kernel_call, "check_globals", lambda kernel: None)  # a launch without the check
     assert explored(world_of(2, ["h"]), stamps).verdict == "proven", "without the check, exploring proves the program"
 
@@ -435,7 +436,7 @@ async def looks_behind(rank: Rank) -> None:
 def test_the_run_names_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     [finding] = explored(world_of(1, ["h"]), looks_behind).findings
     assert finding.klass == "CRASH:KERNELERROR"
-    assert "kernel logs of rank 0 logs[0]: it keeps an array that it was given" in finding.message
+    assert "kernel logs of rank 0 logs[0]: it keeps an array that it was given" in text(finding.message)
     monkeypatch.setattr(kernel_call, "_references", lambda value: 0)  # a check that counts no references
     assert explored(world_of(1, ["h"]), looks_behind).verdict == "proven"
 

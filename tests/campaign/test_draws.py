@@ -23,6 +23,7 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
+from dpsim.diagnose.words import text
 from dpsim.sim.backend import SimBackend
 from tests.programs import Scripted, world_of
 
@@ -68,7 +69,7 @@ def test_the_report_names_the_rank_that_drew(name: str) -> None:
     draws = FAULTY[name]
     (finding,) = found(draws)
     assert finding.klass == "NONDETERMINISM:RANDOM"
-    assert finding.message.startswith("rank 1 in step 3 uses ")
+    assert text(finding.message).startswith("rank 1 in step 3 uses ")
     assert finding.culprit is not None
     assert (finding.culprit.rank, finding.culprit.step) == (1, 3)
     assert finding.culprit.where in (
@@ -126,7 +127,7 @@ def test_a_difference_names_the_rank_that_drew() -> None:
 
     (finding,) = found(keeps, lambda rank: rank.decide("drawn", int(drawn[-1] * 10**9), "h") if rank.rank else None)
     assert finding.klass == "NONDETERMINISM:REPEAT"
-    assert finding.details[-1].startswith(f"seen: rank 1, step 3, draws at {HERE}:")
+    assert text(finding.details[-1]).startswith(f"seen: rank 1, step 3, draws at {HERE}:")
 
 
 def test_a_difference_names_the_user_of_a_shared_generator() -> None:
@@ -136,7 +137,7 @@ def test_a_difference_names_the_user_of_a_shared_generator() -> None:
         lambda rank: rank.decide("drawn", int(drawn[-1] * 10**9), "h") if rank.rank else None,
     )
     assert finding.klass == "NONDETERMINISM:REPEAT"
-    assert finding.details[-1].startswith(f"seen: rank 1, step 3, draws at {HERE}:")
+    assert text(finding.details[-1]).startswith(f"seen: rank 1, step 3, draws at {HERE}:")
 
 
 @pytest.mark.parametrize(

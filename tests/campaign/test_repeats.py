@@ -15,10 +15,12 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import fact_name
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import ByLabel
 from dpsim.contract.world import World
+from dpsim.diagnose.words import text
 from dpsim.testing import holds
 from tests.programs import Scripted, touch, world_of
 from tests.worlds.cases import CASES
@@ -169,12 +171,12 @@ def test_a_program_that_is_no_function_of_its_schedule_is_found(program: type[Pr
 
 def test_the_first_difference_is_named() -> None:
     (finding,) = explored(Counts()).findings
-    assert finding.message == "rank 0 acts differently in step 2 when dpsim repeats the run with the same schedule"
+    assert fact_name(finding.message) == "repeated_run_differs"
     assert finding.culprit is not None
     assert (finding.culprit.rank, finding.culprit.step, finding.culprit.site) == (0, 2, "run")
     assert finding.culprit.where.startswith("tests/campaign/test_repeats.py:")
-    assert finding.details[0].startswith("first:   decided ")
-    assert "likely causes" in finding.details[2]
+    assert text(finding.details[0]).startswith("first:   decided ")
+    assert "likely causes" in text(finding.details[2])
 
 
 @pytest.mark.parametrize("program", [Talks, TalksByPrepared])
@@ -187,7 +189,7 @@ def test_ranks_that_communicate_through_a_shared_object_are_found(program: type[
     more: dict[str, Any] = {} if copied else {"make": lambda: (program(), own.prepare(None))}
     found = explored(own, prepared=own.prepare(None), **more)
     assert (found.verdict, classes(found)) == ("violated", ["NONDETERMINISM:REPEAT"])
-    details = found.findings[0].details
+    details = [*map(text, found.findings[0].details)]
     assert (details[0].split()[1:3], details[1].split()[1:3]) == (["decided", "1"], ["decided", "0"])
     assert "state that ranks share, in self or in what prepare made" in "".join(details)
     assert not any(one.startswith("seen:") for one in details)
@@ -201,8 +203,10 @@ def test_a_change_is_reported_with_its_difference() -> None:
 
     (finding,) = explored(Stays()).findings
     assert finding.klass == "NONDETERMINISM:REPEAT"
-    assert finding.details[-1].startswith("seen: test_a_change_is_reported_with_its_difference.<locals>.Stays.run")
-    assert " changed self.most. Ranks in one process share it" in finding.details[-1]
+    assert text(finding.details[-1]).startswith(
+        "seen: test_a_change_is_reported_with_its_difference.<locals>.Stays.run"
+    )
+    assert " changed self.most. Ranks in one process share it" in text(finding.details[-1])
 
 
 def test_ranks_may_read_what_they_share() -> None:
@@ -231,7 +235,7 @@ def test_an_unrepeatable_schedule_is_reported_with_its_line() -> None:
 
     found = explored(Scripted(asks), strategy="dpor", repeats=False)
     assert classes(found) == ["NONDETERMINISM:REPEAT"]
-    assert found.findings[0].message.startswith(("rank ", "a schedule could not be repeated: choice "))
+    assert text(found.findings[0].message).startswith(("rank ", "a schedule could not be repeated: choice "))
 
 
 # ---- programs without findings

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.ops import MAIN, RawRecord, Ref
 from dpsim.contract.world import Run
+from dpsim.diagnose.words.told import Told
+from tests.judged import judge
 from tests.programs import world_of
 from tests.records import raw
 
@@ -153,7 +153,7 @@ class Made:
         size = len(self.hands)
         return Run("hand", [hand.journal for hand in self.hands], list(ends) or ["finished"] * size, [0] * size, 0)
 
-    def findings(self, *ends: Any) -> list[Finding]:
+    def findings(self, *ends: Any) -> list[Told]:
         return judge(self.world, self.run(*ends))
 
     def classes(self, *ends: Any) -> list[str]:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpsim.checks import agreed_result, agreement
-from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
+from dpsim.diagnose.words.told import Told
 from tests.programs import Script, judged, world_of
 
 
@@ -36,11 +36,11 @@ def agrees(
     return script
 
 
-def found(script: Script, ranks: int = 3) -> Finding:
+def found(script: Script, ranks: int = 3) -> Told:
     return judged(world_of(ranks, ["dp_cpu"]), script)[0]
 
 
-def blamed(finding: Finding) -> tuple[int, ...]:
+def blamed(finding: Told) -> tuple[int, ...]:
     culprit = finding.culprit
     return () if culprit is None else culprit.ranks or (culprit.rank,)
 

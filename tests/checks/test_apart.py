@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.finding import Finding
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Made
 
 
@@ -25,7 +25,7 @@ def called(*plans: str, root: int | None = None) -> Made:
     return made
 
 
-def first(made: Made) -> Finding:
+def first(made: Made) -> Told:
     """Returns the first finding of a run in which the ranks with the most calls hang in their last one."""
     most = max(len(hand.journal) for hand in made.hands)
     longest = [hand for hand in made.hands if len(hand.journal) == most]

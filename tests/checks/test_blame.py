@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.usual_step import UsualStep
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
 from dpsim.contract.words import ranks_text
 from dpsim.contract.world import At, Delay, Fault, Run, World
+from dpsim.diagnose.words.told import Told
 from dpsim.sim.backend import SimBackend
 from tests.checks.handmade import Made
+from tests.judged import judge
 from tests.programs import judged, world_of
 from tests.properties import examples
 from tests.protocols import agreed
@@ -58,7 +58,7 @@ def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord,
     return kind, record, Fault(what, 0, At(record[SITE], record[ORDINAL]), change)
 
 
-def run(told: World, params: dict[str, Any], variant: str | None = None) -> tuple[Run, list[Finding]]:
+def run(told: World, params: dict[str, Any], variant: str | None = None) -> tuple[Run, list[Told]]:
     done = SimBackend().run(told, "t_agree", agreed(params, variant).arguments())
     return done, judge(told, done)
 

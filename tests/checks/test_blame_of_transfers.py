@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import CommunicatorSpec, World
+from dpsim.diagnose.words.told import Told
 from dpsim.sim.backend import SimBackend
+from tests.judged import judge
 
 EVERY = (0, 1, 2)
 
@@ -28,11 +28,11 @@ class Ranks(Program[Any]):
         await self.main(rank)
 
 
-def first_of(main: Any) -> Finding:
+def first_of(main: Any) -> Told:
     return all_of(main)[0]
 
 
-def all_of(main: Any) -> list[Finding]:
+def all_of(main: Any) -> list[Told]:
     groups = tuple(CommunicatorSpec(name, name, "host", EVERY) for name in ("world", "g1", "g2"))
     world = World(3, groups)
     return judge(world, SimBackend().run_program(world, Ranks(main), None))

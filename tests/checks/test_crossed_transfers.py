@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import CommunicatorSpec, World
+from dpsim.diagnose.words import text
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Made
 from tests.programs import Script, explored, judged, world_of
 from tests.sim.programs import filled
@@ -31,7 +32,7 @@ def on_stream(*orders: str, streams: str = "main main", communicators: str = "pp
     return made
 
 
-def only(made: Made) -> Finding:
+def only(made: Made) -> Told:
     [found] = made.findings(*["blocked"] * len(made.hands))
     return found
 
@@ -180,5 +181,5 @@ async def pairs(rank: Rank) -> None:
 def test_a_pair_of_three_ranks_is_named_and_the_third_is_not() -> None:
     members = {"left": (0, 1), "right": (1, 2)}
     told = World(3, tuple(CommunicatorSpec(name, name, "device", ranks) for name, ranks in members.items()))
-    [found] = {str(one.culprit) + one.message: one for one in explored(told, pairs).findings}.values()
+    [found] = {str(one.culprit) + text(one.message): one for one in explored(told, pairs).findings}.values()
     assert (found.klass, found.culprit and found.culprit.ranks) == (SENDS, (0, 1))

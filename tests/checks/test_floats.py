@@ -13,6 +13,7 @@ import pytest
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import ReduceOp
 from dpsim.contract.rules.floats import order_matters
+from dpsim.diagnose.words import text
 from tests.programs import Script, explored, judged, world_of
 
 WORLD = world_of(3, hosts=["h"], devices=["d"])
@@ -65,7 +66,7 @@ def test_a_nan_that_is_compared_is_a_finding(op: ReduceOp, how: str, device: boo
         assert finding.culprit is not None
         assert (finding.culprit.rank, finding.culprit.site) == (1, "worst")
         assert finding.culprit.where.startswith("tests/checks/test_floats.py:")
-        assert f"the {op} of a NaN" in finding.message
+        assert f"the {op} of a NaN" in text(finding.message)
 
 
 @DOMAINS

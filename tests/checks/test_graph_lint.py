@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.checks.finding import Finding
 from dpsim.checks.graph_lint import agreed
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Hand, Made
 
 
@@ -40,7 +40,7 @@ def eager(hand: Hand, calls: int) -> None:
         reduce(hand)
 
 
-def found(made: Made) -> list[Finding]:
+def found(made: Made) -> list[Told]:
     """Returns the findings of graph lint. Asserts that the certificate covers exactly the runs without one."""
     findings = [finding for finding in made.findings() if finding.check == "graph_lint"]
     assert agreed([hand.journal for hand in made.hands]) == (not findings)

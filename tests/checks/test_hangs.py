@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from dpsim.checks.finding import facts_in
 from tests.checks.handmade import Made
 
 # ---- transfers
@@ -189,3 +190,15 @@ def test_a_member_without_a_piece_for_me_is_not_missed() -> None:
     assert found.message.startswith("ranks 0, 1 wait in ep.all_reduce")
     assert found.culprit is not None
     assert found.culprit.rank == 2
+
+
+@pytest.mark.parametrize(("boxes", "lines"), [(["box", "box"], [(1, 2)]), (["box", "own"], [(1,), (2,)])])
+def test_ranks_that_did_the_same_share_a_line(boxes: list[str], lines: list[tuple[int, ...]]) -> None:
+    """Their records still differ in the number of the call. Twin: they posted to different mailboxes."""
+    made = Made(3)
+    made[0].collective("dp", None)
+    for rank, box in enumerate(boxes, start=1):
+        made[rank].add("post", "tell", ordinal=rank, where="here.py:9", to=0, mailbox=box, content=1)
+    [found] = [one for one in made.findings("blocked", "finished", "finished") if one.check == "deadlock"]
+    facts = [fact for part in found.of.details for fact in facts_in(part)]
+    assert [fact["ranks"] for fact in facts if fact.name == "missing"] == lines

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.occupied import Occupied
 from dpsim.contract.world import End, Run, World
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Made
+from tests.judged import judge
 
 
 def blocked_before_a_message(made: Made) -> None:
@@ -78,7 +78,7 @@ def test_the_report_names_other_blocked_ranks() -> None:
     assert "rank 1 is blocked in more" in found.details[0]
 
 
-def hang(world: World, run: Run) -> Finding:
+def hang(world: World, run: Run) -> Told:
     return next(one for one in judge(world, run) if one.check == "deadlock")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from tests.checks.blame.innocent import ONE
+from tests.judged import judge
 from tests.programs import run, world_of
 
 STEPS = 3

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import CommunicatorSpec, World
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Made
+from tests.judged import judge
 from tests.programs import Script, run, set_to, world_of
 
 INVERTED = "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
 
 
-def only(findings: list[Finding]) -> Finding:
+def only(findings: Sequence[Told]) -> Told:
     [found] = findings
     assert found.klass == INVERTED
     return found

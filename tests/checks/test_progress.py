@@ -9,9 +9,10 @@ import pytest
 
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
-from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import At, Delay, Fault, Kill, World
+from dpsim.diagnose.words.told import Told
+from tests.judged import told_of
 from tests.programs import Script, Scripted, explored, judged, world_of
 
 SECOND = 1_000_000_000
@@ -48,10 +49,10 @@ def asks(patience: int) -> Script:
 FOR_EVER, THRICE = asks(0), asks(3)
 
 
-def found(script: Script, world: World, timed: bool) -> list[Finding]:
+def found(script: Script, world: World, timed: bool) -> list[Told]:
     if timed:
         return judged(world, script)
-    return list(explored(world, script).findings)
+    return told_of(explored(world, script))
 
 
 @pytest.mark.parametrize("timed", [True, False])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpsim.checks import agreement
-from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
+from dpsim.diagnose.words.told import Told
 from tests.programs import Script, judged, world_of
 
 
@@ -39,7 +39,7 @@ def routed(sent: Sequence[int], decided: Sequence[int], *, early: bool = False, 
     return script
 
 
-def found(script: Script, ranks: int) -> Finding:
+def found(script: Script, ranks: int) -> Told:
     return next(one for one in judged(world_of(ranks, ["dp_cpu"]), script) if one.check == "agreement")
 
 

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from dpsim.checks.judge import judge
 from dpsim.checks.stale_replay import CLASS
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import World
+from dpsim.diagnose.words import text
 from dpsim.sim.backend import SimBackend
 from dpsim.trace.form import decode, encode
+from tests.judged import judge
 from tests.programs import Script, Scripted, copy, explored, set_to
 
 ALONE = World(1, ())
@@ -89,12 +90,12 @@ def test_a_graph_that_writes_what_it_reads_needs_no_host(inside: bool) -> None:
 
 def test_the_report_names_the_replay_the_last_write_and_the_cure() -> None:
     [finding] = explored(ALONE, batches([True, False])).findings
-    text = "\n".join([finding.message, *finding.details])
-    assert "copy[2]" in text
-    assert "in replay 1 of graph g0 (go[1] at tests/checks/test_stale_replay.py:" in text
-    assert "last written by fill[0] in step 0 at tests/checks/test_stale_replay.py:" in text
-    assert "x[0] says per_replay in step 0 at tests/checks/test_stale_replay.py:" in text
-    assert "cure: write x[0] before each replay" in text
+    said = "\n".join([text(finding.message), *map(text, finding.details)])
+    assert "copy[2]" in said
+    assert "in replay 1 of graph g0 (go[1] at tests/checks/test_stale_replay.py:" in said
+    assert "last written by fill[0] in step 0 at tests/checks/test_stale_replay.py:" in said
+    assert "x[0] says per_replay in step 0 at tests/checks/test_stale_replay.py:" in said
+    assert "cure: write x[0] before each replay" in said
     assert finding.culprit is not None
     assert finding.culprit.where.startswith("tests/checks/test_stale_replay.py:")
 
@@ -112,7 +113,7 @@ def test_memory_of_a_capture_has_no_mark() -> None:
             main.alloc(1, "int32", "x", per_replay=True)
 
     [finding] = explored(ALONE, script).findings
-    assert "x: per_replay within a capture" in finding.message
+    assert "x: per_replay within a capture" in text(finding.message)
 
 
 def test_a_trace_keeps_the_mark() -> None:

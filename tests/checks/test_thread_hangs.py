@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import Run, World
 from dpsim.diagnose.report import report
+from dpsim.diagnose.words.told import Told
 from dpsim.sim.backend import SimBackend
+from tests.judged import judge
 from tests.programs import Script, world_of
 from tests.sim.test_threads import done, raises
 from tests.worlds.random_threads import threaded_case
 
 
-def found(script: Script, world: World | None = None) -> tuple[list[Finding], Run]:
+def found(script: Script, world: World | None = None) -> tuple[list[Told], Run]:
     world = world or world_of(1, hosts=["h"])
     run = done(script, world)
     return judge(world, run), run

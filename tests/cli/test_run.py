@@ -111,7 +111,7 @@ def test_run_prints_a_violation_as_json(broken: Path, tmp_path: Path) -> None:
     assert (found["culprit"]["rank"], found["culprit"]["step"], found["culprit"]["site"]) == (1, 2, "dp.agree")
     assert found["culprit"] == found["findings"][0]["culprit"]
     assert found["findings"][0].keys() == {
-        *("check", "class", "detail", "message", "culprit", "details", "ground", "waits", "chain")
+        *("check", "class", "detail", "message", "culprit", "details", "ground", "waits", "chain", "facts")
     }
     assert found["next"] == [f"dpsim run {broken} --full", "dpsim replay x.jsonl"]
     assert found["chain"] == found["findings"][0]["chain"] != []

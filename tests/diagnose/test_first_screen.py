@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dpsim.checks.classes import CLASSES
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, fact
 from dpsim.contract.world import Run
 from dpsim.diagnose import first_screen
 from dpsim.diagnose.evidence import Extras, evidence, kind_words, last_agreed
@@ -27,6 +27,16 @@ HANG = Finding(
     ground=("step tags differ in 7 of 7 later pairs", "rank 1 made agree in 8 of 8 other steps"),
     waits=("rank 0 -> rank 1 (dp #2)", "rank 1 -> rank 0 (ep #2)"),
 )
+
+
+def raised(error: str, step: int, *ranks: int) -> Fact:
+    return fact("raised", thread="", ranks=ranks, error=error, step=step, where="", message="")
+
+
+def side(rank: int, *calls: str) -> Fact:
+    return fact("side", ranks=(rank,), step=None, calls=calls)
+
+
 CHAIN = (("agree", "app/step.py:88"), ("run", "app/step.py:31"), ("main", "app/loop.py:7"))
 EXTRAS = Extras(
     no_return="rank 2 posts hidden.receive[2]",
@@ -62,7 +72,13 @@ def test_the_line_is_left_out_of_what_cannot_depend_on_it(classes: tuple[str, ..
 
 
 def test_a_first_screen_with_every_fact_has_ten_lines() -> None:
-    crash = Finding("fault", "CRASH:WRONGTOKEN", "-", Culprit(0, 8, "WrongToken", "", ranks=(0, 1)), (8, 0))
+    crash = Finding(
+        "fault",
+        "CRASH:WRONGTOKEN",
+        raised("WrongToken", 8, 0, 1),
+        Culprit(0, 8, "WrongToken", "", ranks=(0, 1)),
+        (8, 0),
+    )
     assert report(run(), [HANG, crash], EXTRAS._replace(one_more="", variant="", schedule=())).splitlines() == [
         "VIOLATED  HANG:COLLECTIVE  HANG, WRONG TOKEN: a rank left out a collective in which its peers wait",
         "culprit   rank 1, step 2, agree at app/step.py:88 < agree < step.py:31 < run < loop.py:7",
@@ -89,9 +105,12 @@ def test_the_report_of_a_finished_run_does_not_contrast_it_with_a_finished_one()
 LONGEST = [
     replace(HANG, message=f"rank 1 made {LONG}", ground=(LONG,), waits=(LONG, LONG)),
     replace(
-        HANG, culprit=None, message=f"ranks differ: rank 0: {LONG}", details=(f"rank 0: {LONG}", f"rank 1: {LONG}x")
+        HANG,
+        culprit=None,
+        message=fact("calls_differ", step=2, sites=("agree",), ways=(LONG,)),
+        details=(side(0, *LONG.split(", ")), side(1, *f"{LONG}x".split(", "))),
     ),
-    replace(HANG, check="race", klass="RACE:BUFFER", details=(LONG, LONG, f"to order them: {LONG}"), waits=()),
+    replace(HANG, check="race", klass="RACE:BUFFER", details=(LONG, LONG, fact("to_order", cure=LONG)), waits=()),
     replace(HANG, klass="CRASH:X" + "Y" * 60, culprit=replace(HANG.culprit or Culprit(0, 0, "", ""), within=LONG)),
     replace(HANG, details=tuple(f"{LONG} {number}" for number in range(99))),
 ]
@@ -249,7 +268,8 @@ def test_json_names_services(services: tuple[str, ...], who: str) -> None:
 
 
 def test_a_hang_without_a_chain_is_reported_by_its_check() -> None:
-    circle = replace(HANG, check="deadlock", message="ranks wait: rank 0 (x #0) -> rank 1 (y #0) -> rank 0", waits=())
+    ring = fact("circle", ops=False, circle="rank 0 (x #0) -> rank 1 (y #0) -> rank 0")
+    circle = replace(HANG, check="deadlock", message=ring, waits=())
     other = replace(circle, message="rank 0 waits in agree for rank 1, which never joins (ended)")
     first = replace(HANG, waits=())
     assert evidence(run(), [first, circle])["waits"] == ["rank 0 (x #0) -> rank 1 (y #0) -> rank 0"]
@@ -263,8 +283,8 @@ def test_a_report_prints_a_remedy_once() -> None:
         HANG,
         check="race",
         klass="RACE:BUFFER",
-        message=f"rank 0: a and b touch x in no order; {cure}",
-        details=("rank 0, step 0: a writes x", "rank 0, step 0: b reads x", f"to order them: {cure}"),
+        message=fact("race", rank=0, first="a", second="b", what="x", cure=cure, more=None),
+        details=("rank 0, step 0: a writes x", "rank 0, step 0: b reads x", fact("to_order", cure=cure)),
     )
     for full in (False, True):
         assert report(run(), [race], full=full).count(cure) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Fact, Finding, Part, also, fact
 from dpsim.diagnose.evidence import NOTHING, exception_of
 from dpsim.diagnose.first_screen import first_screen
 from dpsim.diagnose.first_wrong import first_wrong
@@ -27,6 +27,10 @@ def shifted(left_out: int | None = 1, lag: int = 0) -> Made:
     return made
 
 
+def raised(error: str) -> Fact:
+    return fact("raised", thread="", ranks=(1,), error=error, step=3, where="", message="")
+
+
 def test_the_report_names_the_value_and_the_raising_rank() -> None:
     found = first_wrong(shifted().run("finished", "raised"))
     assert found == [
@@ -47,25 +51,25 @@ def test_the_screen_has_a_line_of_it() -> None:
     made = shifted()
     run = made.run("finished", "raised")
     culprit = Culprit(0, 1, "send", "here.py:3")
-    finding = Finding("fault", "CRASH:WRONGTOKEN", "rank 0 left out send; rank 1 raised WrongToken", culprit, (1, 0))
+    finding = Finding("fault", "CRASH:WRONGTOKEN", also("rank 0 left out send", raised("WrongToken")), culprit, (1, 0))
     verdict, *lines = first_screen(run, [finding], NOTHING)
     assert verdict == "VIOLATED  CRASH:WRONGTOKEN  WRONG TOKEN: the program raised WrongToken"
     [first] = [line for line in lines if line.startswith("first ")]
     assert first.endswith("from rank 0; raised: step 3, rank 1, WrongToken")
-    undecided = Finding("fault", "CRASH:WRONGTOKEN", "rank 1 raised WrongToken", None, (1, 0))
+    undecided = Finding("fault", "CRASH:WRONGTOKEN", raised("WrongToken"), None, (1, 0))
     assert not any(line.startswith("first ") for line in first_screen(run, [undecided], NOTHING))
 
 
 @pytest.mark.parametrize(
     ("klass", "site", "message", "name"),
     [
-        ("CRASH:KEYERROR", "KeyError", "rank 1 raised KeyError in step 1: 'a'", "KeyError"),
-        ("CRASH:WRONGTOKEN", "send", "rank 0 left out send; ranks 0, 1 raised WrongToken in step 3", "WrongToken"),
+        ("CRASH:KEYERROR", "KeyError", raised("KeyError"), "KeyError"),
+        ("CRASH:WRONGTOKEN", "send", also("rank 0 left out send", raised("WrongToken")), "WrongToken"),
         ("CRASH:WRONGTOKEN", "send", "rank 0 left out send", ""),
-        ("HANG:JOIN", "join", "thread u1 raised ValueError", ""),
+        ("HANG:JOIN", "join", raised("ValueError"), ""),
     ],
 )
 def test_an_exception_has_its_own_name_where_the_culprit_is_at_an_op(
-    klass: str, site: str, message: str, name: str
+    klass: str, site: str, message: Part, name: str
 ) -> None:
     assert exception_of(Finding("fault", klass, message, Culprit(0, 1, site, ""), (1, 0))) == name

@@ -14,6 +14,7 @@ from dpsim.diagnose.evidence import Extras
 from dpsim.diagnose.first_screen import LINES
 from dpsim.diagnose.report import report
 from dpsim.diagnose.variants import compare_with_base
+from dpsim.diagnose.words import text
 from dpsim.runner import run_scenario
 from tests.programs import world_of
 from tests.protocols import served
@@ -81,7 +82,7 @@ def test_a_cycle_of_opposite_waits_blames_no_rank() -> None:
     findings = judge(world_with_groups(2, "x", "y"), run(journals, ["blocked", "blocked"]))
     assert findings[0].klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
     assert findings[0].culprit is None
-    assert "rank 0 (x #0) -> rank 1 (y #0) -> rank 0" in findings[0].message
+    assert "rank 0 (x #0) -> rank 1 (y #0) -> rank 0" in text(findings[0].message)
 
 
 def test_the_first_of_several_findings_is_the_cause() -> None:

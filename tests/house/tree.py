@@ -61,6 +61,7 @@ OF_SEVERAL = {
     "vllm/cli": "the commands of dpsim, with scenarios of an engine",
     "vllm/determinism": "digests of runs of the shipped scenarios",
     "vllm/reference": "the pages of docs/ that are generated: commands, keys, classes, exit codes, objects",
+    "vllm/reference/json_fields": "the keys of each object that `--json` prints",
     "vllm/reports": "reports of twelve kinds of trouble, kept as files",
     "vllm/torch": "files of an engine as programs of torch.distributed",
     "vllm/torch/programs": "programs around files of an engine, which tests run as targets",

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from dpsim.campaign.gates import gates_of
-from dpsim.checks.judge import judge
 from dpsim.contract.gates import Gate
 from dpsim.contract.ops import KIND, LEARNED_OUTCOME, RawRecord, posted
 from dpsim.contract.world import At, Delay, Message, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance import program  # noqa: F401  # registers conformance_gates
 from real.backend import TorchBackend
+from tests.judged import judge
 from tests.real import service_programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
 from tests.sim.programs import MODES

@@ -16,6 +16,7 @@ from dpsim.diagnose.dumps.blocked_ranks import ranks_blocked_in
 from dpsim.diagnose.dumps.job import job_of
 from dpsim.diagnose.dumps.judgement import judge_job
 from dpsim.diagnose.dumps.reading import read_dumps
+from dpsim.diagnose.words import text
 from dpsim.recorded import importing
 from dpsim.recorded.repeatable import repeatable_calls
 from dpsim.runner import Result, run_scenario
@@ -129,7 +130,7 @@ def test_a_transfer_that_is_not_received(tmp_path: Path) -> None:
     job.transfer(0, 1, size=100_000, sides="recv")
     [finding] = simulated(job, tmp_path).findings
     assert (finding.klass, finding.culprit) == ("HANG:P2P:UNMATCHED_RECV", None)
-    assert finding.ground[-1].endswith("rank 1 made one too many, or rank 0 one too few")
+    assert text(finding.ground[-1]).endswith("rank 1 made one too many, or rank 0 one too few")
 
 
 def test_the_steps_of_a_job_are_its_rounds(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from dpsim.checks import stuck
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Aborted, Rank
 from dpsim.contract.ops import BROKEN_OFF, DECISION_VALUE, KIND
 from dpsim.contract.world import Run, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
+from tests.judged import judge
 from tests.programs import Script, Scripted, set_to, world_of
 from tests.worlds.brute import schedules
 from tests.worlds.case import Case, execute

@@ -12,6 +12,7 @@ import pytest
 from dpsim.contract.interface import Aborted, Rank, Received
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, Delay, Kill
+from dpsim.diagnose.words import text
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimBackend
 from tests.programs import Scripted, explored, judged, world_of
@@ -172,8 +173,8 @@ async def circle(rank: Rank) -> None:
 def test_a_receive_that_nothing_matches_is_a_hang(script: Any, words: str) -> None:
     for findings in judged(WORLD, script), explored(WORLD, script).findings:
         assert [one.klass for one in findings] == ["HANG:P2P:UNMATCHED_RECV"]
-        assert words in findings[0].message
-        assert "recv_any at h.recv_any, tests/sim/test_any_source.py" in findings[0].details[0]
+        assert words in text(findings[0].message)
+        assert "recv_any at h.recv_any, tests/sim/test_any_source.py" in text(findings[0].details[0])
 
 
 async def unlike(rank: Rank) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from dpsim.contract.interface import Rank
+from dpsim.diagnose.words import text
 from dpsim.sim.hosts.exits import NoExits
 from tests.programs import explored, judged, world_of
 
@@ -39,7 +40,7 @@ def test_the_end_of_a_process_is_a_finding(how: str) -> None:
         assert culprit is not None
         assert culprit.rank == 1
         assert culprit.where.startswith("tests/sim/test_exits.py:")
-        assert "would end the process of this rank" in findings[0].message
+        assert "would end the process of this rank" in text(findings[0].message)
 
 
 @pytest.mark.parametrize("leave", [sys.exit, lambda: exec("raise SystemExit")], ids=["sys.exit", "raise"])
@@ -49,7 +50,7 @@ def test_sys_exit_of_a_program_is_a_finding(leave: Callable[[], object]) -> None
 
     (finding,) = explored(WORLD, script).findings
     assert finding.klass == "CRASH:SYSTEMEXIT"
-    assert "tests/sim/test_exits.py:" in finding.message
+    assert "tests/sim/test_exits.py:" in text(finding.message)
 
 
 def test_signals_that_end_nothing_are_sent() -> None:

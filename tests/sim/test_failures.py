@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, SITE
 from dpsim.contract.world import At, CommunicatorSpec, Fault, Kill
+from dpsim.diagnose.words import text
+from tests.judged import judge
 from tests.programs import run
 from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, seeded, usual_world
 
@@ -84,8 +85,8 @@ def test_a_kernel_error_raises_at_the_next_wait_for_the_device(by: int) -> None:
             assert str(seen.findings[0].culprit).startswith("every rank, step "), (
                 "the finding blames the line and no single rank"
             )
-            assert "rank 0 divide[0]: ZeroDivisionError" in seen.findings[0].message, "it names the launch"
-            assert " at tests/sim/test_failures.py:" in seen.findings[0].message, "and the line of the kernel"
+            assert "rank 0 divide[0]: ZeroDivisionError" in text(seen.findings[0].message), "it names the launch"
+            assert " at tests/sim/test_failures.py:" in text(seen.findings[0].message), "and the line of the kernel"
 
 
 def test_a_device_does_no_work_after_a_kernel_error() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from dpsim.campaign.gates import gates_of
-from dpsim.checks.judge import judge
 from dpsim.contract.gates import Gate
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import THREAD
@@ -18,6 +17,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import At, Message, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance.gates import GatesConformance
+from tests.judged import judge
 from tests.programs import world_of
 from tests.sim.programs import MODES
 

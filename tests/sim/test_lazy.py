@@ -13,6 +13,7 @@ from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import World
+from dpsim.diagnose.words import text
 from tests.programs import Script, Scripted, explored, judged, world_of
 from tests.programs import run as done
 from tests.sim.programs import everywhere, filled, numbers, usual_world
@@ -61,7 +62,7 @@ def test_first_uses_in_another_order_hang_where_they_are_meetings() -> None:
         assert seen.classes == [FIRST_USE]
         [found] = seen.findings
         stands = "is blocked in its first use of {}, where it waits for rank {}"
-        assert found.message == f"rank 0 {stands.format('e', 1)}, which {stands.format('d', 0)}"
+        assert text(found.message) == f"rank 0 {stands.format('e', 1)}, which {stands.format('d', 0)}"
         assert found.culprit is None, "either rank could change its order, so no rank is blamed"
 
 

@@ -7,7 +7,7 @@ for a peer that waits for this host, the call never returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ def limited_world(**limits: Any) -> World:
     return World(2, (*world.communicators, *world_of(1, devices=["own"]).communicators), **limits)
 
 
-def classes(findings: list[Finding]) -> list[str]:
+def classes(findings: Sequence[Finding]) -> list[str]:
     return [finding.klass for finding in findings]
 
 

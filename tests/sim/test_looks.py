@@ -12,6 +12,7 @@ import pytest
 from dpsim.contract.interface import Aborted, Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, Fault
+from dpsim.diagnose.words import text
 from dpsim.sim.backend import SimBackend
 from tests.programs import explored, judged, world_of
 from tests.sim.test_any_source import outcomes
@@ -85,7 +86,7 @@ def test_a_poll_for_a_send_that_its_receive_waits_for_is_a_livelock() -> None:
     assert not judged(WORLD, both_poll)
     found = explored(WORLD, both_poll)
     assert [one.klass for one in found.findings] == ["LIVELOCK:QUERY"]
-    assert "ask whether h.send[0] is over" in found.findings[0].message
+    assert "ask whether h.send[0] is over" in text(found.findings[0].message)
 
 
 async def counts_on_yes(rank: Rank) -> None:

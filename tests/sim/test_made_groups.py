@@ -13,6 +13,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, Fault, Kill
+from dpsim.diagnose.words import text
 from dpsim.sim.backend import SimBackend
 from tests.programs import explored, judged, run, set_to, world_of
 from tests.sim.programs import usual_world
@@ -103,8 +104,8 @@ def test_a_rank_that_does_not_make_the_group_is_blamed_with_its_line(
 ) -> None:
     for findings in judged(usual_world(size), script), explored(usual_world(size), script).findings:
         assert findings[0].klass == klass
-        assert words in findings[0].message
-        assert "tests/sim/test_made_groups.py:" in "".join(findings[0].details)
+        assert words in text(findings[0].message)
+        assert "tests/sim/test_made_groups.py:" in "".join(map(text, findings[0].details))
 
 
 def test_the_minority_is_the_culprit() -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, LEARNED_OUTCOME, posted
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, Kill, Message, World
 from dpsim.diagnose.injected import never_applied
 from dpsim.sim.backend import SimBackend
+from tests.judged import judge
 from tests.programs import Scripted, set_to, world_of
 from tests.sim.programs import everywhere, filled, see, seeded, usual_world
 from tests.worlds.case import Case

@@ -45,6 +45,7 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import World
+from dpsim.diagnose.words import text
 from dpsim.scenario import load_scenario
 from dpsim.sim.backend import SimBackend, SimRun
 from dpsim.sim.hosts.sources import StandIn, StandIns
@@ -271,7 +272,7 @@ def test_a_clock_that_decides_is_found_with_its_line(read: Callable[[], float]) 
     assert finding.klass == "NONDETERMINISM:REPEAT"
     assert finding.culprit is not None
     assert finding.culprit.site == "in_time"
-    assert any(f"a clock at {HERE}:" in line for line in finding.details)
+    assert any(f"a clock at {HERE}:" in line for line in map(text, finding.details))
 
 
 def test_a_clock_that_decides_nothing_is_an_assumption() -> None:

@@ -13,6 +13,7 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.contract.schedule import CutOff
+from dpsim.diagnose.words import text
 from dpsim.explore.strategies.walks import Fifo
 from dpsim.sim.hosts import watch
 from tests.programs import Script, Scripted, explored, judged, world_of
@@ -77,9 +78,9 @@ def test_a_poll_without_messages_under_way_is_a_livelock(timed: bool, monkeypatc
     monkeypatch.setattr(watch, "REPEATS", 5_000)
     (finding,) = judged(WORLD, serves) if timed else explored(WORLD, serves).findings
     assert finding.klass == "LIVELOCK:POLL"
-    assert finding.message.startswith("ranks 0, 1 repeat ")
-    assert "poll box" in finding.message
-    assert "all_reduce max int32[1] on h" in finding.message
+    assert text(finding.message).startswith("ranks 0, 1 repeat ")
+    assert "poll box" in text(finding.message)
+    assert "all_reduce max int32[1] on h" in text(finding.message)
 
 
 def gets_on(new: bool) -> Script:

@@ -5,7 +5,7 @@ none. An exchange that ends has a counter somewhere, and each twin hides it in a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import Kill, World
+from dpsim.diagnose.words import text
 from dpsim.sim.hosts import recurrence
 from tests.programs import Script, explored, judged, world_of
 
@@ -58,7 +59,7 @@ def always(rank: Rank, got: Any) -> bool:
     return True
 
 
-def livelocks(found: list[Finding]) -> list[str]:
+def livelocks(found: Sequence[Finding]) -> list[str]:
     return [one.klass for one in found if one.klass.startswith("LIVELOCK")]
 
 
@@ -68,7 +69,7 @@ def test_an_exchange_of_the_same_messages_is_a_livelock(script: Script, ranks: i
     for findings in (judged(world, script), explored(world, script).findings):
         [finding] = findings
         assert (finding.klass, finding.culprit) == ("LIVELOCK:MESSAGES", None)
-        assert "tests/sim/test_recurrence.py:" in finding.message
+        assert "tests/sim/test_recurrence.py:" in text(finding.message)
 
 
 def test_a_rank_that_may_die_does_not_end_the_exchange() -> None:

@@ -32,6 +32,7 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Event, Rank
+from dpsim.diagnose.words import text
 from tests.programs import Script, touch
 from tests.sim.programs import everywhere, see, usual_world
 
@@ -204,7 +205,10 @@ def program(steps: list[Step]) -> Script:
 
 def accesses(finding: Finding) -> Race:
     """Returns the two accesses that a race names, from the details of the finding."""
-    found = [re.search(r": k(\d+)\[0\] .* (?:reads|writes) (\w+)\[0\] on stream", line) for line in finding.details[:2]]
+    found = [
+        re.search(r": k(\d+)\[0\] .* (?:reads|writes) (\w+)\[0\] on stream", line)
+        for line in map(text, finding.details[:2])
+    ]
     assert found[0] is not None, finding
     assert found[1] is not None, finding
     assert found[0][2] == found[1][2]

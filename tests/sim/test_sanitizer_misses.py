@@ -13,6 +13,7 @@ import pytest
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import SITE
+from dpsim.diagnose.words import text
 from tests.programs import touch
 from tests.sim.programs import everywhere, see, usual_world
 
@@ -50,7 +51,7 @@ def test_memory_that_is_reused_in_flight_is_found(keeps: bool) -> None:
         for finding in seen.findings:
             assert finding.culprit is not None
             assert finding.culprit.site == "use"
-            assert "given to new[0]" in finding.message
+            assert "given to new[0]" in text(finding.message)
 
 
 def test_the_sanitizer_forgets_what_was_freed() -> None:
@@ -77,7 +78,7 @@ def test_overlapping_views_are_found_and_disjoint_ones_are_none(first: int, race
     for seen in everywhere(script, usual_world(1)):
         assert seen.classes == ["RACE:BUFFER"] * races, seen.mode
         if races:
-            assert "write low[0] on stream main and write high[0] on stream side" in seen.findings[0].message
+            assert "write low[0] on stream main and write high[0] on stream side" in text(seen.findings[0].message)
 
 
 @pytest.mark.parametrize(("pointer", "found"), [("row0", 1), ("row1", 0), ("row2", 0)])

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from dpsim.backend.journal.whereabouts import whereabouts
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, Domain
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, CommunicatorSpec, Fault, Run, Unended, World
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.hosts import watch
+from tests.judged import judge
 from tests.programs import world_of
 from tests.records import raw
 from tests.sim.test_own_raise import handled

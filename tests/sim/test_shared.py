@@ -16,6 +16,7 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
+from dpsim.diagnose.words import text
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.hosts.uses import Use, uses_of
 from tests.programs import world_of
@@ -187,8 +188,8 @@ def test_an_access_of_threads_that_no_flag_orders_is_a_race(made: Any) -> None:
     assert explored.verdict == "violated"
     [finding] = explored.findings
     assert finding.klass == "RACE:THREADS"
-    assert "tests/sim/test_shared.py:" in finding.details[0]
-    assert "tests/sim/test_shared.py:" in finding.details[1]
+    assert "tests/sim/test_shared.py:" in text(finding.details[0])
+    assert "tests/sim/test_shared.py:" in text(finding.details[1])
     assert "RACE:THREADS" in explored.report()
 
 

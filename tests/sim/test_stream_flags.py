@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Buffer, Rank
 from dpsim.contract.world import At, Delay
+from dpsim.diagnose.words.told import Told
 from tests.programs import Script, copy, explored, judged, run, set_to
 from tests.sim.programs import filled, holds, numbers, usual_world
 from tests.sim.test_threads import found
@@ -97,7 +97,7 @@ def test_a_flag_that_is_never_set_is_a_hang(calls: tuple[str, ...]) -> None:
     assert seen.verdict == ("violated" if HUNG[calls] else "proven")
 
 
-def hang(script: Script) -> Finding:
+def hang(script: Script) -> Told:
     """Returns the first finding of a world of two ranks."""
     return judged(usual_world(2), script)[0]
 

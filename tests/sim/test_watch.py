@@ -15,14 +15,15 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
-from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Kill, Unended, World
+from dpsim.diagnose.words.told import Told
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.walks import Fifo, ordinary
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.hosts import watch
+from tests.judged import told_of
 from tests.programs import Script, Scripted, explored, judged, set_to, world_of
 
 HOST = world_of(2, hosts=["h", "own"], devices=["d"])
@@ -35,13 +36,13 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "ASKS", 300)
 
 
-def found(script: Script, world: World = HOST, timed: bool = True) -> list[Finding]:
+def found(script: Script, world: World = HOST, timed: bool = True) -> list[Told]:
     if timed:
         return judged(world, script)
-    return list(explored(world, script).findings)
+    return told_of(explored(world, script))
 
 
-def livelock(script: Script, world: World = HOST, timed: bool = True) -> Finding:
+def livelock(script: Script, world: World = HOST, timed: bool = True) -> Told:
     (finding,) = (one for one in found(script, world, timed) if one.check == "livelock")
     return finding
 

@@ -20,6 +20,7 @@ from dpsim.campaign.swarm import swarm_of
 from dpsim.diagnose.dumps import text
 from dpsim.diagnose.dumps.of_run import explained
 from dpsim.diagnose.evidence import evidence
+from dpsim.diagnose.words.told import told
 from dpsim.scenario import dump_scenario, load_scenario
 from dpsim.scenario.swarm import KINDS, Swarm
 from dpsim.trace import digest
@@ -72,7 +73,7 @@ def of_explored(subject: Subject, explored: Explored) -> Found:
         "findings": [
             {"check": one.check, "class": one.klass, "culprit": culprit_of([one]), "position": list(one.position)}
             | {"message": one.message, "details": one.details, "waits": one.waits, "ground": one.grounds}
-            for one in explored.findings
+            for one in (told(run, finding) for finding in explored.findings if run is not None)
         ],
         **evidence(run, explored.findings),
     }

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpsim.contract.interface import Rank
+from dpsim.diagnose.words import text
 from tests.programs import Script, explored, judged, set_to, world_of
 from tests.soundness.worlds import filled, shows
 
@@ -89,8 +90,10 @@ def test_a_transfer_takes_a_slot() -> None:
 def test_the_report_names_the_holders_of_slots() -> None:
     (finding,) = explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective).findings
     assert finding.klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
-    assert "1 place: rank 0: p from rank 1 to 0 #0 before d #0; rank 1: d #0 before p from rank 1" in finding.message
-    *_, first, second = finding.details
+    assert "1 place: rank 0: p from rank 1 to 0 #0 before d #0; rank 1: d #0 before p from rank 1" in text(
+        finding.message
+    )
+    *_, first, second = map(text, finding.details)
     assert first.startswith(
         "rank 0: its only slot is held by recv int32[4] from rank 1 on p #0 (p.recv, tests/soundness/"
     )
@@ -112,7 +115,7 @@ def test_slots_are_named_only_if_a_rank_waits() -> None:
         world = world_of(2, devices=["p"], residency=residency)
         (finding,) = explored(world, receive_of_a_send_that_is_left_out).findings
         assert finding.klass == "HANG:P2P:UNMATCHED_RECV"
-        assert not any("slot" in line for line in (finding.message, *finding.details))
+        assert not any("slot" in line for line in (text(finding.message), *map(text, finding.details)))
 
 
 def test_a_transfer_and_a_collective_fit_into_two_slots() -> None:

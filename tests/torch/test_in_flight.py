@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from dpsim.campaign.assumptions import transport
+from dpsim.diagnose.words import text
 from dpsim.torch.program import NO_EARLY_READ
 from tests.torch.runs import PROGRAMS, blamed, explored
 
@@ -24,7 +25,7 @@ def test_a_change_of_what_a_rank_sends_is_found_and_its_twin_is_proven() -> None
     assert (klass, ranks) == (FOUND, (1,))
     assert LINES[int(where.rpartition(":")[2]) - 1].strip() == "sent.wait()"
     number = next(number for number, line in enumerate(LINES, 1) if "dist.isend" in line)
-    assert f"changed a tensor of send at tests/torch/programs/in_flight.py:{number}" in twin.findings[0].message
+    assert f"changed a tensor of send at tests/torch/programs/in_flight.py:{number}" in text(twin.findings[0].message)
 
 
 def test_the_calls_of_a_batch_are_in_one_step() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from dpsim.diagnose.words import text
 from tests.torch.runs import blamed, explored
 
 BEGAN = "KeyError: 'layers.0.mlp.gate'"
@@ -17,7 +18,7 @@ def test_the_end_of_a_long_error_is_in_the_finding_and_on_the_first_screen() -> 
     """Both twins fail here: a text cut at its end, and a first screen that shows its beginning alone."""
     found = explored("long_error.py:loads", 2)
     assert blamed(found)[:2] == ("CRASH:RUNTIMEERROR", (1,))
-    message = found.findings[0].message
+    message = text(found.findings[0].message)
     assert message.endswith(BEGAN)
     assert "rank 1 could not load Traceback" in message
     assert re.search(r" \.\.\. [\d,]+ characters cut \.\.\. ", message)

@@ -31,6 +31,7 @@ from dpsim.campaign.nights.idle import without_sizes
 from dpsim.campaign.nights.rows import Found, NightRow
 from dpsim.campaign.nights.sizes import Size
 from dpsim.campaign.swarm import swarm_of
+from dpsim.diagnose.words import told
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.small.worlds import all_up_to
 from dpsim.scenario.swarm import DEATHS, STANDS, Swarm
@@ -181,7 +182,7 @@ def _failures(name: str, scenario: Scenario, one: Explored, problem: str, option
     traces = kept(scenario, one, options.folder).traces
     for shown in one.shown:
         trace = traces.get(shown.failure.fingerprint)
-        message = shown.findings[0].message if shown.findings else problem
+        message = told(one.subject.world, shown.findings[0]).message if shown.findings else problem
         message = message if scenario.name == name else f"{scenario.name}: {message}"
         show = "" if trace is None else f"dpsim replay {trace}"
         yield Found(what=shown.failure.problem.what, message=message, show=show)

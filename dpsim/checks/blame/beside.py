@@ -20,10 +20,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from dpsim.checks.finding import Culprit, Finding, matches
+from dpsim.checks.finding import Culprit, Finding, also, matches
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import find_stuck
-from dpsim.checks.thread_records import place
 from dpsim.contract.kinds import MEETS, NO_ACTS
 from dpsim.contract.ops import (
     ADDRESS,
@@ -55,16 +54,16 @@ def _beside(run_index: RunIndex, finding: Finding, named: Collection[tuple[str, 
     """
     text = _dropped_text(run_index, finding)
     if text:
-        return replace(finding, message=f"{finding.message}{text}")
+        return replace(finding, message=also(finding.message, text))
     culprit = finding.culprit
     acted = _one_acted(run_index) if matches(finding.klass, "HANG:COLLECTIVE") else {}
     if culprit is None:
         return replace(finding, details=(*finding.details, *acted.values()))
     if culprit.rank in acted:
-        return replace(finding, message=f"{finding.message}; {acted[culprit.rank]}")
+        return replace(finding, message=also(finding.message, acted[culprit.rank]))
     if finding.check == "deadlock" and (finding.klass, culprit.rank) in named:
         return finding
-    return replace(finding, message=f"{finding.message}{_returned(run_index, finding)}")
+    return replace(finding, message=also(finding.message, _returned(run_index, finding)))
 
 
 def _one_acted(run_index: RunIndex) -> dict[int, str]:
@@ -141,7 +140,7 @@ def _returned(run_index: RunIndex, finding: Finding) -> str:
         return ""
     step, site, where = last
     of = "" if step == culprit.step else " before its first step" if step < 0 else f" of step {step}"
-    return f"; {culprit.service or culprit.who} ended after {site}{of} at {where}"
+    return f"{culprit.service or culprit.who} ended after {site}{of} at {where}"
 
 
 def _made_behind(run_index: RunIndex, culprit: Culprit, step: int, site: str, _: str) -> bool:
@@ -185,5 +184,11 @@ def ignored_message(run_index: RunIndex, rank: int, box: str | None = None) -> s
         for at, raw in enumerate(other)
         if posted(raw) == message
     ]
-    by = f" of {run_index.world.actor(sent[-1].rank)} ({place(sent[-1])})" if sent else ""
-    return f"; rank {rank} took {short(repr(message[2]), 60)}{by} at {place(Entry(rank, 0, took))} and then only waited"
+    by = f" of {run_index.world.actor(sent[-1].rank)} ({_place(sent[-1])})" if sent else ""
+    return f"rank {rank} took {short(repr(message[2]), 60)}{by} at {_place(Entry(rank, 0, took))} and then only waited"
+
+
+def _place(entry: Entry) -> str:
+    record = entry.record
+    where = f"{record.where}, " if record.where else ""
+    return f"{record.site}, {where}step {record.step}"

@@ -16,7 +16,7 @@ from dataclasses import replace
 from dpsim.checks.blame.chain import waits_of
 from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.blame.witnesses import TELLS, gave_up
-from dpsim.checks.finding import Finding, matches
+from dpsim.checks.finding import Finding, also, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import (
     ADDRESS,
@@ -61,7 +61,9 @@ def _without(run_index: RunIndex, messages: MessageIndex, finding: Finding) -> F
             whom = ", ".join(f"rank {one}" for one in actors)
             gave = f"rank {other} gave up in {op[SITE]} ({what})" + (f", for {whom}" if whom else "")
             broken_off = f"rank {rank} was broken off in {get[SITE]}"
-            return replace(finding, message=f"{finding.message}; {broken_off}: {gave}", culprit=None, why=broken_off)
+            return replace(
+                finding, message=also(finding.message, f"{broken_off}: {gave}"), culprit=None, why=broken_off
+            )
     return finding
 
 

@@ -29,6 +29,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from dpsim.checks import limits
 from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.blame.places import OpPlaces
+from dpsim.checks.finding import Part, fact
 from dpsim.checks.happens_before.points import NullSink
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex
@@ -228,9 +229,9 @@ STATE_WORDS = {
 }
 
 
-def waits_text(states: Mapping[int, ActorState], path: Sequence[int]) -> tuple[str, ...]:
-    """Returns a path in words: one line for each wait, and one for the state of the last actor."""
-    steps = [f"rank {one} -> rank {other} ({states[one].what})" for one, other in pairwise(path)]
+def waits_text(states: Mapping[int, ActorState], path: Sequence[int]) -> tuple[Part, ...]:
+    """Returns a path: a fact for each wait, and the state of the last actor."""
+    steps = [fact("waits_for", rank=one, other=other, what=states[one].what) for one, other in pairwise(path)]
     last = states[path[-1]]
     return (*steps, f"rank {last.actor} {text_of(last)}")
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.blame.witnesses import gave_up
-from dpsim.checks.finding import Finding, matches
+from dpsim.checks.finding import Finding, Part, also, left_out, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.kinds import WORK
@@ -98,7 +98,7 @@ def _fits(run_index: RunIndex, parting: CohortParting, hangs: list[Finding]) -> 
     return here and (known or not blamed) and {*blamed} != {parting.own.rank}
 
 
-def _raised_text(finding: Finding) -> tuple[str, ...]:
+def _raised_text(finding: Finding) -> tuple[Part, ...]:
     return (finding.message,) if finding.check == "deadlock" else ()
 
 
@@ -171,20 +171,19 @@ def _line(entry: Entry) -> Token:
 
 
 def _finding(
-    run_index: RunIndex, parting: CohortParting, position: tuple[int, int], details: tuple[str, ...]
+    run_index: RunIndex, parting: CohortParting, position: tuple[int, int], details: tuple[Part, ...]
 ) -> Finding:
     call, own = parting.call, parting.own
     record = call.record
     assert isinstance(record, Collective)
-    did = "made" if parting.again else "left out"
-    once = " once more" if parting.again else ""
-    others = ranks_text(parting.others)
-    rest = f"{others} continued with {parting.other.raw[SITE]}" if parting.again else f"{others} made it"
+    what, others = f"{record.site} ({record.op} on {record.communicator})", ranks_text(parting.others)
+    goes_on = f"{others} continued with {parting.other.raw[SITE]}"
+    did = f"rank {own.rank} made {what} in step {record.step} once more; {goes_on}"
+    missed = also(left_out((own.rank,), what, record.step), f"{others} made it")
     return Finding(
         check="ledger",
         klass=f"HANG:COLLECTIVE:{'EXTRA_CALL' if parting.again else 'MISSING_RANK'}",
-        message=f"rank {own.rank} {did} {record.site} ({record.op} on {record.communicator}) in step {record.step}"
-        f"{once}; {rest}",
+        message=did if parting.again else missed,
         culprit=run_index.culprit(call, own.rank),
         position=position,
         details=details,

@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeAlias
 from dpsim.checks import given_up
 from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.blame.habits import Habits, Question, Stretch
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Finding, Part, also, left_out
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex, call, split
 from dpsim.contract.ops import COLLECTIVE_ROOT, SITE, THREAD
@@ -225,11 +225,11 @@ def _finding(run_index: RunIndex, parting: Parting, odd: int, ground: tuple[str,
     klass, did = _did(parting, odd, other)
     left_out = theirs if klass == MISSING else None
     met = "nothing more" if theirs is None else f"{call(theirs).site} of rank {other} at {call(theirs).where}"
-    meets = "" if mine is None else f"; its {call(mine).site} at {call(mine).where} met {met}"
+    meets = "" if mine is None else f"its {call(mine).site} at {call(mine).where} met {met}"
     return Finding(
         check="ledger",
         klass="MISMATCH:COLLECTIVE:STEP" if run_index.run.finished else klass,
-        message=f"rank {odd} {did} in step {parting.step}{meets}",
+        message=also(did, meets),
         culprit=replace(run_index.culprit(left_out or entry, odd), step=parting.step),
         position=run_index.position(entry),
         details=tuple(
@@ -243,8 +243,8 @@ def _finding(run_index: RunIndex, parting: Parting, odd: int, ground: tuple[str,
 EXTRA, MISSING = "HANG:COLLECTIVE:EXTRA_CALL", "HANG:COLLECTIVE:MISSING_RANK"
 
 
-def _did(parting: Parting, odd: int, other: int) -> tuple[str, str]:
-    """Returns the class of the finding and what member `odd` did, in words.
+def _did(parting: Parting, odd: int, other: int) -> tuple[str, Part]:
+    """Returns the class of the finding and what member `odd` did.
 
     It made one call too many if removing the call aligns more of the later calls. It left one out if inserting it does.
     """
@@ -253,10 +253,10 @@ def _did(parting: Parting, odd: int, other: int) -> tuple[str, str]:
     own, missed = (_with_op(parting, rank) for rank in (odd, other))
     if mine and (extra > missing or not theirs):
         before = [entry.raw[SITE] for entry in parting.lists[odd][: parting.at]]
-        return EXTRA, f"made {own} {'once more' if mine[0][1] in before else 'too'}"
+        return EXTRA, f"rank {odd} made {own} {'once more' if mine[0][1] in before else 'too'} in step {parting.step}"
     if theirs and (missing > extra or not mine):
-        return MISSING, f"left out {missed}"
-    return "MISMATCH:COLLECTIVE:SITES", f"made {own} instead of {theirs[0][1]}"
+        return MISSING, left_out((odd,), missed, parting.step)
+    return "MISMATCH:COLLECTIVE:SITES", f"rank {odd} made {own} instead of {theirs[0][1]} in step {parting.step}"
 
 
 def _with_op(parting: Parting, rank: int) -> str:

@@ -28,7 +28,7 @@ from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.blame.debtors import debtors, only_itself, owed, wait_of
 from dpsim.checks.blame.misdirected import misdirected
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
-from dpsim.checks.finding import Finding, matches
+from dpsim.checks.finding import Finding, Part, also, fact, matches, renamed
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.stuck import find_stuck
@@ -98,12 +98,12 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
         return _with(run_index, finding, wait, stray.odd)
     what = f" {wait.what}" if matches(finding.klass, MISSING) else ""
     text = owed(run_index, wait, likely, what) + ("" if stray is None else f"; {stray.text}")
-    text += "".join(f"; {one.text}, {one.ground[0]}, but {one.doubt}" for one in found if one.doubt)
-    return _without(finding, states, wait, () if only_itself(run_index, wait) else likely, text)
+    doubts = [fact("but", text=f"{one.text}, {one.ground[0]}", doubt=one.doubt) for one in found if one.doubt]
+    return _without(finding, states, wait, () if only_itself(run_index, wait) else likely, text, doubts)
 
 
-def _of_a_new_value(run_index: RunIndex, wait: PendingWait, departure: OddActor) -> str:
-    """Returns why other steps prove nothing about the step in which an actor departs; or an empty string."""
+def _of_a_new_value(run_index: RunIndex, wait: PendingWait, departure: OddActor) -> Part:
+    """Returns why other steps prove nothing about the step in which an actor departs; otherwise empty."""
     return new_value(run_index, departure.step, {wait.entry.rank: wait.entry.at, departure.actor: departure.entry.at})
 
 
@@ -128,15 +128,21 @@ def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: O
 
 
 def _without(
-    finding: Finding, states: Mapping[int, ActorState], wait: PendingWait, likely: Sequence[int], owing: str
+    finding: Finding,
+    states: Mapping[int, ActorState],
+    wait: PendingWait,
+    likely: Sequence[int],
+    owing: str,
+    doubts: Sequence[Part],
 ) -> Finding:
     """Returns the finding without a culprit. It names the waiting actor, and in `owing` those that may owe the wake."""
     rank = wait.entry.rank
     if matches(finding.klass, MISSING):
-        why = f"rank {rank} is blocked in {wait.entry.record.site}, and {owing}"
-        reached = finding.message.replace(f"rank {rank} left out ", f"rank {rank} did not reach ", 1)
-        return replace(finding, message=f"{reached}; {why}", culprit=None, why=why)
-    why, text = f"rank {rank} waits for {wait.what}, and {owing}", f"{finding.message}; {owing}"
+        why = also(f"rank {rank} is blocked in {wait.entry.record.site}, and {owing}", *doubts)
+        reached = renamed(finding.message, "left_out", "did_not_reach")
+        return replace(finding, message=also(reached, why), culprit=None, why=why)
+    why = also(f"rank {rank} waits for {wait.what}, and {owing}", *doubts)
+    text = also(finding.message, owing, *doubts)
     here = f"rank {rank} is blocked in {wait.entry.record.site} at {wait.entry.record.where}: perhaps once too often"
     there = [f"rank {one} {text_of(states[one])}, and may owe {wait.what} to rank {rank}" for one in likely]
     return replace(finding, message=text, culprit=None, details=(here, *there, *finding.details), why=why)

@@ -14,15 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import (
-    ADDRESS,
-    KIND,
-    LEARNED_OUTCOME,
-    POST_CONTENT,
-    POST_MAILBOX,
-    POST_TO,
-    TAKE_MAILBOX,
-)
+from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, POST_CONTENT, POST_MAILBOX, POST_TO, TAKE_MAILBOX
 
 Sent: TypeAlias = dict[tuple[int, int, str], list[Entry]]
 """Posts to mailboxes of one name, by sender, step and content."""

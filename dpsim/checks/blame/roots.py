@@ -24,7 +24,7 @@ from dpsim.checks.blame.messages import MessageIndex
 from dpsim.checks.blame.reached import reached
 from dpsim.checks.blame.root_classes import STOOD, of_dead
 from dpsim.checks.blame.witnesses import gave_up
-from dpsim.checks.finding import Culprit, Finding, matches
+from dpsim.checks.finding import Culprit, Finding, also, matches
 from dpsim.checks.run_index import RunIndex, signatures
 
 OF_WAITS = ("HANG", "DEATH", "LEFTOVER")
@@ -181,7 +181,7 @@ def _of(root: ActorState, finding: Finding) -> Finding:
     klass = finding.klass if root.state == "stopped" else of_dead(finding.klass)
     if root.actor in _ranks(finding):
         return replace(finding, klass=klass)
-    message = f"{finding.message}; behind it is rank {root.actor}, which {text_of(root)}"
+    message = also(finding.message, f"behind it is rank {root.actor}, which {text_of(root)}")
     return replace(finding, klass=klass, message=message)
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsim.checks.finding import Finding, matches
+from dpsim.checks.finding import Finding, also, fact, matches
 from dpsim.checks.run_index import RunIndex
-from dpsim.contract.words import ranks_text
 
 OF_DIFFERENCES = ("MISMATCH", "DISAGREEMENT", "HANG:COLLECTIVE")
 
@@ -21,10 +20,8 @@ OF_DIFFERENCES = ("MISMATCH", "DISAGREEMENT", "HANG:COLLECTIVE")
 def with_settings(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """Returns the findings. Messages about a difference between ranks name the settings of single ranks."""
     own = run_index.world.own_settings
-    text = "".join(f"; {ranks_text(ranks)} alone ha{'ve' if len(ranks) > 1 else 's'} {what}" for what, ranks in own)
-    return (
-        [replace(one, message=one.message + text) if _differs(one) else one for one in findings] if text else findings
-    )
+    facts = [fact("alone_has", ranks=ranks, setting=what) for what, ranks in own]
+    return [replace(one, message=also(one.message, *facts)) if facts and _differs(one) else one for one in findings]
 
 
 def _differs(finding: Finding) -> bool:

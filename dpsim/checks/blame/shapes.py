@@ -32,18 +32,7 @@ from dpsim.checks.finding import Finding, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.kinds import VALUE
-from dpsim.contract.ops import (
-    CALL,
-    COLLECTIVE_ROOT,
-    COMMUNICATOR,
-    COUNT,
-    DTYPE,
-    KIND,
-    OP,
-    SITE,
-    STEP,
-    Collective,
-)
+from dpsim.contract.ops import CALL, COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, KIND, OP, SITE, STEP, Collective
 from dpsim.contract.words import ranks_text
 
 REDUCE = CALL.start + Collective._fields[CALL].index("reduce")

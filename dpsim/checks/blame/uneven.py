@@ -29,7 +29,7 @@ from dpsim.checks.blame.pairs import Side, pairs
 from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.blame.regular import FEW, Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
-from dpsim.checks.finding import Culprit, Finding, matches
+from dpsim.checks.finding import Culprit, Finding, Part, also, left_out, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.one_step_more import one_step_more
 from dpsim.checks.run_index import Entry, RunIndex, by_step
@@ -48,9 +48,9 @@ class Uneven(NamedTuple):
     position: tuple[int, int]
     culprit: Culprit | None
     more: bool
-    text: str
+    text: Part
     ground: tuple[str, ...]
-    why: str = ""
+    why: Part = ""
 
 
 def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
@@ -90,7 +90,7 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
     if cause.culprit is not None and (missing or (finding.check == "ledger" and matches(klass, "HANG:COLLECTIVE"))):
         klass = "HANG:COLLECTIVE:EXTRA_CALL" if cause.more else "HANG:COLLECTIVE:MISSING_RANK"
     undecided = finding.check == "ledger" and finding.culprit is None and matches(finding.klass, "*:COLLECTIVE:*")
-    message = cause.text if undecided else f"{cause.text}; {finding.message}"
+    message = cause.text if undecided else also(cause.text, finding.message)
     return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground, why=cause.why)
 
 
@@ -163,7 +163,8 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, judge
     site = name[1]
     more = len(_of(side, step)) > len(_of(peer, step)) if found.usual is None else number > found.usual
     more = more and number > 0
-    did = f"made {site} {times(number)}" if number else f"left out {site}"
+    who = f"rank {side.rank}"
+    did = f"{who} made {site} {times(number)} in step {step}" if number else left_out((side.rank,), site, step)
     if found.usual is None:
         of = "other steps" if found.own else "steps of other ranks"
         orders = f"{found.broken} of {found.broken + found.kept} orders of ops"
@@ -194,7 +195,7 @@ def _against_a_sound_peer(
         if sound and unknown and (number > other or steps.done(side.rank, step)):
             names = [name_of(entry.raw) for entry in _of(side, step) or side.calls]
             name = max(names, key=names.count)
-            did = f"made {number} calls where rank {peer.rank} made {other}"
+            did = f"rank {side.rank} made {number} calls where rank {peer.rank} made {other} in step {step}"
             ground = [f"step {step} of its peer, rank {peer.rank}, matches its other steps", *_tags(pair, step)]
             return _uneven(steps, side, name, step, number > other, did, ground)
     return None
@@ -260,7 +261,7 @@ def _of(side: Side, step: int) -> list[Entry]:
     return [entry for entry in side.calls if entry.step == step]
 
 
-def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: str, ground: list[str]) -> Uneven:
+def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: Part, ground: list[str]) -> Uneven:
     run_index = steps.run_index
     here = [one.entry for one in steps.rows.get((side.rank, step), ()) if one.name == name]
     known = here or [one.entry for row in steps.rows.values() for one in row if one.name == name]
@@ -271,7 +272,7 @@ def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: st
         place = min(lines, key=lambda one: one.step != step, default=place)
     culprit = replace(run_index.culprit(place, side.rank), step=step)
     position = min((run_index.position(entry) for entry in _of(side, step)), default=(step, 0))
-    return Uneven(position, culprit, more, f"rank {side.rank} {did} in step {step}", tuple(ground))
+    return Uneven(position, culprit, more, did, tuple(ground))
 
 
 def _tags(pair: tuple[Side, Side], step: int) -> list[str]:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.blame.debtors import debtors, wait_of
 from dpsim.checks.blame.witnesses import gave_up
-from dpsim.checks.finding import Finding, matches
+from dpsim.checks.finding import Finding, also, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.words import ranks_text
 
@@ -81,7 +81,7 @@ def _later(
             f"rank {one.actor} {text_of(one)}, for {', '.join(f'rank {other}' for other in one.waits_for)}"
             for one in blocked_actors
         )
-        return replace(finding, message=f"{finding.message}; {waits}", culprit=None, why=waits)
+        return replace(finding, message=also(finding.message, waits), culprit=None, why=waits)
     behind = _behind(run_index, states, finding)
     return replace(finding, position=max(finding.position, (call[0], call[1] + 1))) if behind else finding
 
@@ -116,7 +116,7 @@ def _without(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
     waits = f"{may} for rank {first.actor}, which {text_of(first)}"
     if wait is not None and first.actor not in waits_for:
         waits += f"; {ranks_text(waits_for)} may owe it {wait.what}"
-    return replace(finding, message=f"{finding.message}; {waits}", culprit=None, why=waits)
+    return replace(finding, message=also(finding.message, waits), culprit=None, why=waits)
 
 
 def _blocked_behind(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> list[ActorState]:

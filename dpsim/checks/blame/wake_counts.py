@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.blame.places import form
+from dpsim.checks.finding import Part
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import (
     KIND,
@@ -60,7 +61,7 @@ class OddActor(NamedTuple):
     entry: Entry
     text: str
     ground: tuple[str, ...]
-    doubt: str = ""
+    doubt: Part = ""
 
 
 class PendingWait(NamedTuple):

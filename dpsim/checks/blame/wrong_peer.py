@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from dpsim.checks.blame.meetings import Partners
 from dpsim.checks.blame.steps import name_of
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Fact, Finding, Part, also, each
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import SITE, Transfer
@@ -56,7 +56,7 @@ def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
         if sender in others or (not others and _has_more(run_index, wanted)):
             continue
         reason = f"rank {stray.rank} sent to rank {receiver} ({stray.record.site}, step {stray.step}), unreceived"
-        message = "; ".join([*_without_guess(finding.message, sender), reason])
+        message = also(*_without_guess(finding.message, sender), reason)
         if others != {stray.rank}:
             why = f"{reason}: rank {receiver} names the wrong rank, or rank {sender} owes a send"
             return replace(finding, message=message, culprit=None, ground=(), why=why)
@@ -68,9 +68,13 @@ def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
     return finding
 
 
-def _without_guess(message: str, sender: int) -> list[str]:
+def _without_guess(message: Part, sender: int) -> list[Part]:
     """Returns the parts of a message, except that the awaited sender left out a call: another rank sent instead."""
-    return [part for part in message.split("; ") if not part.startswith(f"rank {sender} left out ")]
+
+    def guess(part: Part) -> bool:
+        return isinstance(part, Fact) and part.name == "left_out" and part["ranks"] == (sender,)
+
+    return [part for part in each(message) if not guess(part)]
 
 
 def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry | None:

@@ -39,16 +39,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.checks.happens_before.points import Signal, Waiter
-from dpsim.contract.ops import (
-    ADDRESS,
-    KIND,
-    TAKE_MAILBOX,
-    THREAD,
-    WATCH_ACTOR,
-    WATCH_MAILBOX,
-    RawRecord,
-    posted,
-)
+from dpsim.contract.ops import ADDRESS, KIND, TAKE_MAILBOX, THREAD, WATCH_ACTOR, WATCH_MAILBOX, RawRecord, posted
 from dpsim.contract.world import outside
 
 MANY = 256

@@ -17,7 +17,7 @@ If none of them decides, there is no culprit, and one of `undecided_ranks` is th
 
 from __future__ import annotations
 
-from dpsim.contract.words import counted, ranks_text
+from dpsim.contract.words import ranks_text
 from dpsim.diagnose.dumps.blocked_ranks import BlockedRanks, ranks_blocked_in
 from dpsim.diagnose.dumps.deciding import Decided, decide_parting
 from dpsim.diagnose.dumps.deciding_waits import decide_waits
@@ -150,8 +150,3 @@ def waits_of(job: DumpedJob, blocked: BlockedRanks) -> tuple[str, ...]:
         meet = " and ".join(f"{ranks_text(ranks)} in {op}" for op, ranks in by_op.items())
         lines.append(f"{meet} on {name} #{seq}, which {'both sides' if transfer else 'all members'} made")
     return tuple(lines)
-
-
-def size_text(job: DumpedJob) -> str:
-    """Returns the number of dumps and the number of ranks."""
-    return f"{counted(len(job.dumps), 'dump')} of {counted(len(job.ranks), 'rank')}"

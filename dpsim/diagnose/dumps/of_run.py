@@ -18,7 +18,8 @@ from dpsim.contract.ops import COMMUNICATOR, KIND, OP, SEQ, SITE, STEP, RawRecor
 from dpsim.contract.world import Run, World
 from dpsim.diagnose.dumps.entries import CallPlace
 from dpsim.diagnose.dumps.explanation import Confidence, Explanation, Outcome, Suspect
-from dpsim.diagnose.evidence import in_words, waits
+from dpsim.diagnose.evidence import waits
+from dpsim.diagnose.words import in_words, told
 
 
 def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanation:
@@ -26,21 +27,21 @@ def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanatio
     if not findings:
         outcome: Outcome = "finished" if run.finished else "undecided"
         return Explanation(outcome, "", None, "", (), (), (), "high", ("no check finds anything",), simulated=True)
-    first = findings[0]
+    first = told(run, findings[0])
     hangs = "blocked" in run.ends
     culprit = None if first.culprit is None else _suspect(run, first.culprit)
     return Explanation(
         outcome="hang" if hangs else "failed",
         klass=first.klass,
         culprit=culprit,
-        said=in_words(run, first.message),
+        said=first.message,
         waits=tuple(in_words(run, line) for line in waits(findings)) if hangs else (),
         cycle=_cycle(world, run) if hangs else (),
         undecided_ranks=() if culprit is not None or not hangs else _blocked(run),
         confidence=_confidence(world, run, first),
-        ground=tuple(in_words(run, line) for line in first.grounds),
+        ground=first.grounds,
         simulated=True,
-        why=in_words(run, first.why),
+        why=first.why,
     )
 
 

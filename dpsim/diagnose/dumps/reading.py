@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpsim.contract.words import counted, middle_cut
+from dpsim.contract.words import middle_cut
 from dpsim.diagnose.dumps.beside import NOTHING, Beside, read_beside
 from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
 from dpsim.diagnose.dumps.gaps import partial_ranks, unread
@@ -223,12 +223,3 @@ def _moved(seen: list[Mapping[tuple[str, int, int], bool]]) -> bool:
             if one.keys() & other.keys() and one != other:
                 return True
     return False
-
-
-def described_files(dumps: Dumps) -> str:
-    """Returns how many ranks have a dump, in words.
-
-    >>> described_files(Dumps({}, {}, {}))
-    'dumps of 0 ranks'
-    """
-    return f"dumps of {counted(len(dumps.ranks), 'rank')}"

@@ -32,7 +32,7 @@ from dpsim.contract.ops import (
 from dpsim.contract.times import ActorTimes, fits
 from dpsim.contract.words import ranks_text, with_services
 from dpsim.contract.world import Run, World
-from dpsim.diagnose.evidence import NOTHING, Extras, in_words
+from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.first_screen import first_screen, turning_texts
 from dpsim.diagnose.fitting import labelled
 from dpsim.diagnose.pictures.decisions import mark_decisions
@@ -42,15 +42,11 @@ from dpsim.diagnose.pictures.meetings import holes_of, join_parts, say_waits
 from dpsim.diagnose.pictures.op import NEVER, DrawnOp, Hole, Picture
 from dpsim.diagnose.pictures.turning import mark_turning
 from dpsim.diagnose.pictures.waits import say_own_waits
+from dpsim.diagnose.words import in_words
 
 
 def picture_of_run(
-    world: World,
-    run: Run,
-    findings: Sequence[Finding],
-    title: str,
-    in_ticks: bool = False,
-    extras: Extras = NOTHING,
+    world: World, run: Run, findings: Sequence[Finding], title: str, in_ticks: bool = False, extras: Extras = NOTHING
 ) -> Picture:
     """Returns the picture. `title` is the name of the scenario. `in_ticks`: use logical time even if the
     run has times. `extras`: the events whose swap lets the run finish, which get a line and a mark.

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dpsim.contract.events import CALLS, GIVES, KILL, REACHES, ScheduleEvent
 from dpsim.contract.ops import ADDRESS
 from dpsim.contract.world import Run
-from dpsim.diagnose.evidence import in_words
 from dpsim.diagnose.pictures.journal_ops import RankOps
 from dpsim.diagnose.pictures.meetings import LINE
 from dpsim.diagnose.pictures.op import DrawnOp, Picture
 from dpsim.diagnose.turning_text import sent_message, step_text
+from dpsim.diagnose.words import in_words
 
 _SIDES = "too early", "too late"
 

@@ -263,8 +263,7 @@ def _value(tag: str, text: str) -> Any:
     if tag == _TAG + "int" and _DECIMAL.fullmatch(text):
         return int(text.replace("_", ""))
     if tag == _TAG + "float" and _FLOAT.fullmatch(text):
-        number = float(text.replace("_", ""))
-        return number if math.isfinite(number) else text
+        return number if math.isfinite(number := float(text.replace("_", ""))) else text
     return text
 
 

@@ -9,7 +9,6 @@ rule must return the same answer. The files:
     check.py        compares all kinds, with stored answers or with an installed vLLM
     command.py      `dpsim check-engine`
     command_text.py the output of the command
-    json_fields.py  the keys of its JSON object
     live/           puts questions to an installed vLLM
 
 The kinds of questions:

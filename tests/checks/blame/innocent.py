@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import CommunicatorSpec, World
+from dpsim.diagnose.words.told import Told
+from tests.judged import judge
 from tests.programs import Script, run, world_of
 
 ONE = np.ones(1, np.int32)
 
 
-def found(world: World, script: Script) -> list[Finding]:
+def found(world: World, script: Script) -> list[Told]:
     return judge(world, run(world, script))
 
 
-def first(ranks: int, script: Script) -> Finding:
+def first(ranks: int, script: Script) -> Told:
     return found(world_of(ranks, ["h"]), script)[0]
 
 
@@ -30,12 +30,12 @@ def grouped(ranks: int, *groups: tuple[int, ...]) -> World:
     return replace(world, communicators=(*world.communicators, *subs))
 
 
-def blamed(finding: Finding) -> tuple[int, int] | None:
+def blamed(finding: Told) -> tuple[int, int] | None:
     culprit = finding.culprit
     return None if culprit is None else (culprit.rank, culprit.step)
 
 
-def words(finding: Finding) -> str:
+def words(finding: Told) -> str:
     return " ".join([finding.message, *finding.details, *finding.ground, finding.why])
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.checks.finding import Finding
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Made
 from tests.programs import world_of
 
 
-def found(ops_behind: int = 0, message: object = ("START", 0)) -> Finding:
+def found(ops_behind: int = 0, message: object = ("START", 0)) -> Told:
     """Rank 0 wakes both ranks in step 1 and calls a collective. Rank 1 takes the message, makes `ops_behind` launches,
     and sleeps again.
     """
@@ -39,7 +39,7 @@ def test_a_rank_that_acted_on_its_message_did_not_drop_it(ops_behind: int, messa
     assert "took" not in found(ops_behind, message).message
 
 
-def finding_of_a_dropped_message(heard: object = ("START", 0), behind: bool = False) -> Finding:
+def finding_of_a_dropped_message(heard: object = ("START", 0), behind: bool = False) -> Told:
     """A coordinator, rank 2, sends a message to both ranks, and rank 0 calls a collective. Rank 1 received the content
     `heard` and ends; with `behind`, it launches a kernel before.
     """
@@ -72,7 +72,7 @@ def test_a_rank_that_took_another_message_or_did_an_op_dropped_nothing(heard: ob
     assert "did nothing" not in finding_of_a_dropped_message(heard, behind).message
 
 
-def left(step: int, after: str) -> list[Finding]:
+def left(step: int, after: str) -> list[Told]:
     """All ranks vote, and launch a kernel in this step. Then rank 1 returns, and its peers make one more call."""
     made = Made(3)
     for hand in made.hands:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.finding import Finding
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Hand, Made
 from tests.programs import world_of
 
@@ -17,7 +17,7 @@ def store(hand: Hand, how: str, outcome: Any, key: str = "", patience: int | Non
     hand.learned(hand.note("store", f"{how}.{key}", how=how, key=key, node=0, port=port, value=patience), outcome)
 
 
-def found(patience: int | None = 9, answer: Any = None, behind: bool = False) -> Finding:
+def found(patience: int | None = 9, answer: Any = None, behind: bool = False) -> Told:
     """Rank 1 waits in a call for rank 0, which was blocked in a get at the store of rank 2. Rank 2 gave up on rank 3
     and closed its store.
     """

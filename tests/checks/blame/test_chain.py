@@ -12,6 +12,7 @@ import pytest
 from dpsim.checks.blame.chain import chain, waits_text, way
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.diagnose.words import text
 from tests.checks.handmade import Made
 
 
@@ -126,7 +127,7 @@ def test_the_chain_prints_the_shortest_way_between_ranks() -> None:
     made.world = replace(made.world, communicators=(CommunicatorSpec("cpu", "cpu", "host", (0, 1)),))
     standings = chain(RunIndex.of(made.world, made.run("blocked", "finished", "blocked")))
     path = way(standings, 0, {2})
-    assert waits_text(standings, path) == (
+    assert tuple(map(text, waits_text(standings, path))) == (
         "rank 0 -> rank 1 (cpu #0)",
         "rank 1 -> rank 2 (box)",
         "rank 2 stopped between two ops",

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import At, Fault
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Made
 from tests.programs import Script, add, copy, judged, set_to, world_of
 
@@ -34,7 +34,7 @@ def model(layers: int, steps: int = 1) -> Script:
     return script
 
 
-def planted(kind: Any, rank: int, ordinal: int, ranks: int = 2, layers: int = 2, steps: int = 1) -> list[Finding]:
+def planted(kind: Any, rank: int, ordinal: int, ranks: int = 2, layers: int = 2, steps: int = 1) -> list[Told]:
     fault = Fault(kind, rank, At("dispatch", ordinal))
     return judged(world_of(ranks, devices=["ep"], faults=(fault,)), model(layers, steps))
 
@@ -94,7 +94,7 @@ def test_a_rank_with_a_new_call_is_not_always_wrong() -> None:
     assert [one.ground for one in made.findings("blocked", "finished")] == [(), ()]
 
 
-def threaded(odd: int | None) -> list[Finding]:
+def threaded(odd: int | None) -> list[Told]:
     """Two threads of each rank call in turn, at one site. Rank `odd` calls once more in its first thread."""
     made = Made(2)
     for rank in range(2):

@@ -9,11 +9,11 @@ import pytest
 from dpsim.campaign.rank_state import state_lines
 from dpsim.checks.blame import root_first
 from dpsim.checks.blame.lost_wakes import name_the_lost_wake
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.diagnose.words.told import Told
 from tests.checks.blame.wakes import LOST
 from tests.checks.handmade import Made
+from tests.judged import judge
 from tests.programs import run
 
 UNDECIDED = {
@@ -29,12 +29,12 @@ UNDECIDED = {
 """Worlds whose records fit both a sender that owes a wake and a rank that waits once too often."""
 
 
-def primary(name: str) -> Finding:
+def primary(name: str) -> Told:
     world, script, _, _ = LOST[name]
     return judge(world, run(world, script))[0]
 
 
-def blamed(finding: Finding) -> tuple[int, int] | None:
+def blamed(finding: Told) -> tuple[int, int] | None:
     culprit = finding.culprit
     return None if culprit is None else (culprit.rank, culprit.step)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, CommunicatorSpec, Fault
 from tests.checks.handmade import Made
+from tests.judged import judge
 from tests.programs import run, world_of
 
 DEAD, SILENT = "HANG:MAILBOX:DEAD_RANK", "HANG:MAILBOX:NO_MESSAGE"

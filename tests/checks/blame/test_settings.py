@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
+from dpsim.diagnose.words.told import Told
 from dpsim.scenario.params.per_rank import PerRank, differing
+from tests.judged import judge
 from tests.programs import run, world_of
 
 OWN = (("slots 2 (others: 4)", (1,)), ("fast True (others: False)", (0, 1)))
 
 
-def found(decided: tuple[int, int], raises: bool = False) -> Finding:
+def found(decided: tuple[int, int], raises: bool = False) -> Told:
     async def script(rank: Rank) -> None:
         rank.decide("plan", decided[rank.rank], "h")
         assert not raises

@@ -10,8 +10,8 @@ import pytest
 
 from dpsim.checks.blame.relations import Relations
 from dpsim.checks.blame.steps import Steps
-from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import RunIndex
+from dpsim.diagnose.words.told import Told
 from tests.checks.blame.lines import changed, healthy, left_out, lines, stages, twice
 from tests.checks.handmade import Made
 
@@ -20,12 +20,12 @@ COUNTS = [6, 2, 9, 4, 4]
 SITES = [(0, "hidden.send"), (0, "rest.send"), (1, "hidden.receive"), (1, "rest.receive")]
 
 
-def of(made: Made) -> Finding:
+def of(made: Made) -> Told:
     [found] = made.findings()
     return found
 
 
-def who(found: Finding) -> tuple[int, int, str] | None:
+def who(found: Told) -> tuple[int, int, str] | None:
     culprit = found.culprit
     return None if culprit is None else (culprit.rank, culprit.step, culprit.site)
 

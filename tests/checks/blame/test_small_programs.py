@@ -16,20 +16,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, CommunicatorSpec, Fault, World
+from dpsim.diagnose.words.told import Told
+from tests.judged import judge
 from tests.programs import Script, world_of
 from tests.sim.test_threads import done
 
 STEPS = 4
 
 
-def planted(
-    world: World, script: Script, kind: Any, rank: int, site: str, ordinal: int, thread: str = "main"
-) -> Finding:
+def planted(world: World, script: Script, kind: Any, rank: int, site: str, ordinal: int, thread: str = "main") -> Told:
     fault = Fault(kind, rank, At(site, ordinal, thread=thread))
     made = done(script, replace(world, faults=(fault,)))
     plain = [[raw for raw in own if raw[KIND] != "injected"] for own in made.journals]
@@ -37,7 +35,7 @@ def planted(
     return judge(world, replace(made, journals=plain))[0]
 
 
-def blamed(found: Finding) -> tuple[int, int] | None:
+def blamed(found: Told) -> tuple[int, int] | None:
     culprit = found.culprit
     return None if culprit is None else (culprit.rank, culprit.step)
 

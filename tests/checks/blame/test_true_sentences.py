@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.diagnose.evidence import later
 from dpsim.diagnose.report import report
+from dpsim.diagnose.words import text
 from tests.checks.handmade import Made
+from tests.judged import judge
 from tests.programs import judged, run, set_to, world_of
 from tests.sim.test_threads import done
 
@@ -60,7 +61,7 @@ def test_a_prediction_counts_calls_of_all_ranks_and_not_steps() -> None:
     found = first(2, ring(4, lambda rank: 4 if is_at(rank, 0, 1) else 2, lambda rank: 1 - rank.rank))
     line = "pass of rank 0: 2 elements in 7 of 7 other calls of all ranks where take had the same size"
     assert found.ground[0] == line
-    assert found.ground[-1].endswith(" more comparisons of this kind")
+    assert text(found.ground[-1]).endswith(" more comparisons of this kind")
 
 
 def test_a_send_to_another_rank_is_unreceived_though_that_rank_receives() -> None:
@@ -96,7 +97,9 @@ def test_a_call_that_was_left_out_has_its_own_op() -> None:
                 await world.all_reduce(np.ones(1, np.int32), site="sum")
             await world.barrier(site="meet")
 
-    assert first(3, program).message.startswith("rank 2 left out sum (all_reduce on world) in step 2; its meet at ")
+    assert text(first(3, program).message).startswith(
+        "rank 2 left out sum (all_reduce on world) in step 2; its meet at "
+    )
 
 
 def test_a_receive_that_names_the_wrong_rank_does_not_accuse_the_named_rank() -> None:
@@ -117,8 +120,8 @@ def test_a_receive_that_names_the_wrong_rank_does_not_accuse_the_named_rank() ->
     found = first(3, program)
     assert found.culprit is not None
     assert (found.culprit.rank, found.culprit.site) == (1, "stage_in")
-    assert "rank 2 left out" not in found.message
-    assert "rank 1 waits in stage_in" in found.message
+    assert "rank 2 left out" not in text(found.message)
+    assert "rank 1 waits in stage_in" in text(found.message)
 
 
 def test_a_rank_whose_main_thread_returned_is_not_between_two_ops() -> None:

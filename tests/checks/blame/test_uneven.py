@@ -11,6 +11,7 @@ import pytest
 from dpsim.checks.blame.uneven import name_the_odd_side
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import RunIndex
+from dpsim.diagnose.words import text
 from tests.checks.blame.lines import left_out, lines, primary, stages, twice
 from tests.checks.handmade import Made
 
@@ -25,7 +26,7 @@ EQUAL = [8] * 5
 def test_a_call_that_is_left_out(step: int, rank: int, site: str) -> None:
     found, culprit = primary(stages(EQUAL, left_out(step, site)))
     assert (culprit.rank, culprit.step, culprit.site) == (rank, step, site)
-    assert found.message.startswith(f"rank {rank} left out {site} in step {step}; ")
+    assert text(found.message).startswith(f"rank {rank} left out {site} in step {step}; ")
     assert found.ground[0] == f"rank {rank} made {site} once in 3 of 3 other steps"  # the last step is not complete
     assert f"step {step} of its peer, rank {1 - rank}, matches its other steps" in found.ground
 
@@ -35,7 +36,7 @@ def test_a_call_that_is_left_out(step: int, rank: int, site: str) -> None:
 def test_a_call_that_is_made_twice(step: int, rank: int, site: str) -> None:
     found, culprit = primary(stages(EQUAL, twice(step, site)))
     assert (culprit.rank, culprit.step, culprit.site) == (rank, step, site)
-    assert found.message.startswith(f"rank {rank} made {site} twice in step {step}; ")
+    assert text(found.message).startswith(f"rank {rank} made {site} twice in step {step}; ")
 
 
 def test_the_ground_counts_later_pairs_of_different_steps() -> None:
@@ -129,7 +130,7 @@ def test_a_side_without_other_steps_is_odd_if_its_peer_acts_as_usual() -> None:
     made = stages([8, 8, 8], twice(0, "hidden.receive"), until={1: 1})
     found, culprit = primary(made)
     assert (culprit.rank, culprit.step, culprit.site) == (1, 0, "hidden.receive")
-    assert found.message.startswith("rank 1 made 3 calls where rank 0 made 2 in step 0; ")
+    assert text(found.message).startswith("rank 1 made 3 calls where rank 0 made 2 in step 0; ")
 
 
 def test_no_side_is_odd_if_neither_has_other_steps() -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim.checks.finding import Finding
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Made
 
 LETTERS, MISSING = "HANG:MAILBOX:NO_MESSAGE", "HANG:COLLECTIVE:MISSING_RANK"
@@ -24,7 +24,7 @@ def pairs(made: Made) -> None:
     )
 
 
-def first(made: Made, *ends: str) -> Finding:
+def first(made: Made, *ends: str) -> Told:
     return made.findings(*ends)[0]
 
 

@@ -22,6 +22,7 @@ import yaml
 
 from dpsim.checks.finding import Finding
 from dpsim.contract.world import World
+from dpsim.diagnose.words import text, told
 
 Actor: TypeAlias = int | str
 """A rank by its number, or a service by its name."""
@@ -50,7 +51,7 @@ class Label(NamedTuple):
             return "undecided"
         accused = _accused(world, found)
         if not accused:
-            named = all(any(_names(found, actor) for actor in side) for side in self.sides)
+            named = all(any(_names(told(world, found), actor) for actor in side) for side in self.sides)
             return "both sides" if self.sides and named else "undecided"
         if accused == {*(range(world.size) if self.ranks is None else self.ranks)}:
             return "right"
@@ -92,12 +93,12 @@ def _accused(world: World, found: Finding) -> set[Actor]:
 
 def _names(found: Finding, actor: Actor) -> bool:
     """Returns whether the text names an actor. A rank may also be in a list, such as "ranks 0, 1"."""
-    text = _text(found)
+    said = _text(found)
     if isinstance(actor, str):
-        return re.search(rf"\b{re.escape(actor)}\b", text) is not None
-    several = (one for some in re.findall(r"ranks (\d+(?:(?:, | and )\d+)*)", text) for one in re.findall(r"\d+", some))
-    return f"{actor}" in (*re.findall(r"rank (\d+)", text), *several)
+        return re.search(rf"\b{re.escape(actor)}\b", said) is not None
+    several = (one for some in re.findall(r"ranks (\d+(?:(?:, | and )\d+)*)", said) for one in re.findall(r"\d+", some))
+    return f"{actor}" in (*re.findall(r"rank (\d+)", said), *several)
 
 
 def _text(found: Finding) -> str:
-    return " ".join([found.message, *found.details, *found.ground, *found.waits])
+    return " ".join(map(text, [found.message, *found.details, *found.ground, *found.waits]))

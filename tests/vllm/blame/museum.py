@@ -24,6 +24,7 @@ from dpsim.checks.finding import Finding, matches
 from dpsim.checks.judge import judge
 from dpsim.contract import registry
 from dpsim.contract.registry import VariantEntry
+from dpsim.diagnose.words import text
 from dpsim.explore import search
 from dpsim.scenario import Scenario
 from dpsim.sim.backend import SimBackend
@@ -101,7 +102,7 @@ def _place(entry: VariantEntry, found: Finding | None) -> str:
     if found is None:
         return "-"
     of_culprit = PLACE.findall(found.culprit.where) if found.culprit else []
-    of_message = PLACE.findall(" ".join([found.message, *found.details, *found.ground, *found.waits]))
+    of_message = PLACE.findall(" ".join(map(text, [found.message, *found.details, *found.ground, *found.waits])))
     lines = [*_lines(entry)]
     for said, places in (("culprit", of_culprit), ("message", of_message)):
         if any(path == file and first <= int(line) < end for path, line in places for file, first, end in lines):

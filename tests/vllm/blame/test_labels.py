@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Culprit, Finding, Part
 from dpsim.contract.world import World
 from tests.vllm.blame.labels import Label, labels
 
@@ -15,7 +15,7 @@ LABEL = Label((1,), ((0,), (1,)), ("engine.0",), ("dp.*",), "rank 1 leaves it ou
 FOUND = Finding("ledger", "HANG", "rank 1 left out dp.agree in step 0; rank 0 made it", None, (0, 0))
 
 
-def blaming(*ranks: int, message: str = FOUND.message) -> Finding:
+def blaming(*ranks: int, message: Part = FOUND.message) -> Finding:
     culprit = Culprit(ranks[0], 0, "end", "", ranks=ranks if len(ranks) > 1 else ()) if ranks else None
     return replace(FOUND, culprit=culprit, message=message)
 

@@ -7,6 +7,7 @@ import pytest
 from dpsim.contract import registry
 from dpsim.contract.interface import HostArray
 from dpsim.contract.registry import register_variant
+from dpsim.diagnose.words import text
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
 from dpsim.vllm.data_parallel.batch import LocalBatch, StepPlan
@@ -46,5 +47,5 @@ def test_the_rank_that_follows_the_plan_is_not_blamed(monkeypatch: pytest.Monkey
     findings = run_scenario(scenario).findings
     accused = [one.culprit.ranks or (one.culprit.rank,) for one in findings if one.culprit is not None]
     assert findings[0].klass == "DISAGREEMENT:PLAN"
-    assert "rank 0 decided (False, (3, 1, 1), 0); ranks 1, 2 decided" in findings[0].message
+    assert "rank 0 decided (False, (3, 1, 1), 0); ranks 1, 2 decided" in text(findings[0].message)
     assert accused == [(1, 2)], "only the ranks that raise are blamed"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dpsim.contract.interface import Buffer, Rank
+from dpsim.diagnose.words import text
 from dpsim.vllm.capture.offloader import Offloader
 from dpsim.vllm.capture.registration import RegisteredAllReduce
 from dpsim.vllm.capture.session import CaptureSession, Target
@@ -162,7 +163,7 @@ def test_a_session_that_differs_names_its_decisions() -> None:
 
     for seen in everywhere(script, usual_world(2)):
         assert seen.classes == ["DISAGREEMENT:CAPTURE"]
-        assert "rank 1 decided ('FULL', ('num_tokens', 5), ('num_reqs', None), " in seen.findings[0].message
+        assert "rank 1 decided ('FULL', ('num_tokens', 5), ('num_reqs', None), " in text(seen.findings[0].message)
 
 
 def test_a_graph_is_captured_once_and_its_host_code_never_runs_again() -> None:

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
 
-from dpsim.checks import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP
 from dpsim.contract.registry import variant
 from dpsim.contract.world import Delay, Fault, Run, World
+from dpsim.diagnose.words.told import Told
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.sim.backend import SimBackend
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
@@ -30,6 +29,7 @@ from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.graphs.dispatcher import Dispatcher, Dispatcher014, Dispatcher017, Dispatcher033
 from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.programs.dp_batch import DataParallelBatch, DataParallelSetup
+from tests.judged import judge
 from tests.programs import world_of
 from tests.vllm.released import AGREEMENTS, FLOWS, GRAPHS_OF
 
@@ -52,7 +52,7 @@ class Played:
     requests: Sequence[Request]
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Told]:
         return judge(self.world, self.run)
 
     @property

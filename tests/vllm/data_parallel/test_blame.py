@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.finding import Finding
-from dpsim.checks.judge import judge
 from dpsim.contract.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
 from dpsim.contract.world import At, Delay, Fault, Run, World
+from dpsim.diagnose.words.told import Told
 from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend
+from tests.judged import judge
 from tests.programs import world_of
 from tests.properties import examples
 
@@ -60,7 +60,7 @@ def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord,
     return kind, record, Fault(what, 0, At(record[SITE], record[ORDINAL]), change)
 
 
-def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
+def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Told]]:
     """Runs the arguments in a world, and returns the run with its findings."""
     load = [{"arrival": f"{at}ns", "prompt_tokens": p, "output_tokens": o} for at, p, o in args["requests"]]
     made = scenario_from(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.diagnose.words import text
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.vllm.config import compute_hash
@@ -64,7 +65,7 @@ def test_another_flag_is_found(
     result = ran(own, requests, **config)
     assert result.primary is not None
     if not klass.startswith("CRASH"):
-        assert f"; rank 1 alone has {next(iter(own))} " in result.primary.message
+        assert f"; rank 1 alone has {next(iter(own))} " in text(result.primary.message)
     assert result.primary.klass.startswith(klass)
     assert ran({}, requests, **config).verdict == "held"
     assert hashes_differ(result.scenario) is hashed, "graph modes and sizes are not covered"

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
+from dpsim.diagnose.words import text
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
 from dpsim.vllm.data_parallel.batch import Release014, Source000
@@ -260,7 +261,7 @@ def test_a_mutant_is_noticed_where_a_rank_has_fewer_rows_than_tokens(mutant: str
 
 
 def first(played: Played) -> str:
-    return played.findings[0].message
+    return text(played.findings[0].message)
 
 
 def test_the_message_on_a_dropped_token() -> None:

@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import Any
 
 from dpsim.campaign.subject import Subject
-from dpsim.checks.judge import judge
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
 from dpsim.contract.schedule import Strategy
 from dpsim.contract.world import Run, World
+from dpsim.diagnose.words import text
 from dpsim.explore import Budget, Exploration, Problem, explore, search
 from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend
@@ -26,6 +26,7 @@ from dpsim.vllm.engine.forward import DUMMY, REAL
 from dpsim.vllm.engine.frontend import Action, Plan
 from dpsim.vllm.engine.pause import Control as EngineControl
 from dpsim.vllm.programs.engine import EngineSetup
+from tests.judged import judge
 
 Control = Sequence[tuple[int, Action]]
 WAITS: dict[type[Any], type[Any]] = {EngineControl: EngineControl}
@@ -113,6 +114,6 @@ def explored(subject: Subject, limit: int, by: str = "dpor", seed: int = 0) -> E
 
     def once(strategy: Strategy) -> list[Problem]:
         _, findings = subject.run(strategy)
-        return [Problem(finding.klass, finding.message) for finding in findings]
+        return [Problem(finding.klass, text(finding.message)) for finding in findings]
 
     return explore(once, search(by, seed), Budget(limit))

@@ -18,6 +18,7 @@ from dpsim.contract.kinds import SILENT
 from dpsim.contract.ops import KIND, ORDINAL, SITE, THREAD
 from dpsim.contract.schedule import Strategy
 from dpsim.contract.world import At, Fault, Run
+from dpsim.diagnose.words import text
 from dpsim.explore import Budget, Problem, explore, search
 from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend
@@ -143,7 +144,7 @@ def raised() -> bool:
 
     def once(strategy: Strategy) -> list[Problem]:
         _, findings = subject.run(strategy)
-        return [Problem(one.klass, one.message) for one in findings if one.klass.startswith("CRASH")]
+        return [Problem(one.klass, text(one.message)) for one in findings if one.klass.startswith("CRASH")]
 
     return bool(explore(once, search("pct", 0), Budget(20)).failures)
 

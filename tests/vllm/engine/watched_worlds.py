@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from dpsim.campaign.subject import Subject
-from dpsim.checks.judge import judge
 from dpsim.contract.kinds import SILENT
 from dpsim.contract.ops import KIND, ORDINAL, RAISED_MESSAGE, SITE, THREAD
 from dpsim.contract.schedule import Strategy
@@ -26,6 +25,7 @@ from dpsim.sim.services.notices import Notices
 from dpsim.sim.wiring import Wiring
 from dpsim.vllm.engine.watched import ANSWERED, FAILED, UNHEALTHY
 from dpsim.vllm.programs.engine import WatchedEngine
+from tests.judged import judge
 from tests.vllm.engine.group_worlds import Control, group
 
 EXPECTED = ("DEATH:*", "CRASH:ENGINEDEADERROR")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.diagnose.words import text
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import scenario_from
 
@@ -54,7 +55,7 @@ def test_the_culprit_is_the_rank_of_the_mistake(fault: tuple[str, int, str], say
     assert found is not None
     assert found.culprit is not None
     assert (found.culprit.rank, found.culprit.step) == (fault[1], 1)
-    assert says in found.message
+    assert says in text(found.message)
 
 
 def test_a_transfer_has_neither_op_nor_root() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from dpsim.contract.interface import Buffer
 from dpsim.contract.ops import BUFFER, COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, OP, SITE, STEP
+from dpsim.diagnose.words import text
 from dpsim.vllm.museum.pipeline import WaitsAtOnce
 from dpsim.vllm.museum.tokens import (
     KeepsNothing,
@@ -296,4 +297,6 @@ def test_tokens_without_a_receiver_are_reported_at_the_end() -> None:
     assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], (
         "the client also receives too few tokens"
     )
-    assert findings[0].message.endswith("a request needs the tokens of the steps [0], which were never taken over")
+    assert text(findings[0].message).endswith(
+        "a request needs the tokens of the steps [0], which were never taken over"
+    )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from dpsim.campaign.subject import Subject
 from dpsim.contract.ops import ASK_HOW, KIND, SITE
 from dpsim.contract.program import Program
+from dpsim.diagnose.words import text
 from dpsim.testing import holds as holds_in_every_schedule
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.model import kernels
@@ -98,8 +99,10 @@ def test_a_wrong_token_names_request_step_and_sender() -> None:
     assert found.klass == "CRASH:WRONGLENGTH"
     assert found.culprit is not None
     assert (found.culprit.rank, found.culprit.step) == (0, 4)
-    assert "inputs of step 3 (compared in step 4), request 1," in found.message
-    assert re.search(r"last delivered to its slot: tokens.receive of step [01]$", found.message), found.message
+    assert "inputs of step 3 (compared in step 4), request 1," in text(found.message)
+    assert re.search(r"last delivered to its slot: tokens.receive of step [01]$", text(found.message)), text(
+        found.message
+    )
     assert drawn.classes() == []
 
 

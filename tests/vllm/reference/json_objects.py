@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpsim.cli.json_alone import SCHEMA_VERSION
-from dpsim.cli.json_fields.field import JsonField
-from dpsim.cli.json_fields.objects import OBJECTS
-from dpsim.vllm.answers.json_fields import CHECK_ENGINE
+from tests.vllm.reference.json_fields.check_engine import CHECK_ENGINE
+from tests.vllm.reference.json_fields.field import JsonField
+from tests.vllm.reference.json_fields.objects import OBJECTS
 from tests.vllm.reference.tables import code, table
 
 OPENING = f"""\

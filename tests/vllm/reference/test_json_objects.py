@@ -11,7 +11,6 @@ import pytest
 from typer.main import get_command
 
 from dpsim.cli.app import app
-from dpsim.cli.json_fields.field import JsonField
 from dpsim.vllm.answers.check import Checked, Unasked
 from dpsim.vllm.answers.command_text import as_json
 from dpsim.vllm.answers.comparison import Compared
@@ -20,6 +19,7 @@ from tests.cli.commands import dpsim_
 from tests.diagnose.dumps.made import MadeJob
 from tests.diagnose.dumps.test_judgement import HANGS, steps
 from tests.vllm.reference.commands import commands
+from tests.vllm.reference.json_fields.field import JsonField
 from tests.vllm.reference.json_objects import ALL
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dpsim.checks.finding import Finding
+from dpsim.diagnose.words import told
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
 
@@ -84,7 +85,8 @@ def test_every_actor_refuses_what_it_does_not_know(to: str, mailbox: str, conten
     }
     after = {"rank": "engine.0", "site": "call.execute", "ordinal": 1}
     message = {"to": to, "mailbox": mailbox, "content": content, "after": after}
-    first = run_scenario(scenario_from({**document, "messages": [message]})).findings[0]
+    result = run_scenario(scenario_from({**document, "messages": [message]}))
+    first = told(result.run, result.findings[0])
     assert (first.klass, first.culprit and first.culprit.service) == ("CRASH:TYPEERROR", to)
     assert said in first.message
     assert "sent from outside, as engine.0 reached call.execute[1]" in first.details[-1]

@@ -13,16 +13,17 @@ from functools import cached_property
 from typing import Any
 
 from dpsim.campaign.subject import Subject
-from dpsim.checks.judge import judge
 from dpsim.contract.ops import ADDRESS, DECISION_VALUE, KIND, SITE, RawRecord
 from dpsim.contract.schedule import Strategy
 from dpsim.contract.world import Run, World
+from dpsim.diagnose.words import text
 from dpsim.explore import Budget, Exploration, Problem, explore, search
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.sim.backend import SimBackend
 from dpsim.vllm.engine.forward import DUMMY, REAL
 from dpsim.vllm.engine.frontend import Action, Plan
 from dpsim.vllm.releases import REPAIRED
+from tests.judged import judge
 from tests.records import unplaced
 
 Control = Sequence[tuple[int, Action]]
@@ -123,7 +124,7 @@ def explored(subject: Subject, limit: int, by: str = "dpor") -> Exploration:
 
     def once(strategy: Strategy) -> list[Problem]:
         _, findings = subject.run(strategy)
-        return [Problem(finding.klass, finding.message) for finding in findings]
+        return [Problem(finding.klass, text(finding.message)) for finding in findings]
 
     return explore(once, search(by, 0), Budget(limit))
 

@@ -1,6 +1,6 @@
 """The objects of `list`, `show` and `museum`."""
 
-from dpsim.cli.json_fields.field import DETAIL, JsonField, below
+from tests.vllm.reference.json_fields.field import DETAIL, JsonField, below
 
 LIST = (
     JsonField("scenarios", "list of objects, may be absent", "the scenarios that come with dpsim"),

@@ -1,6 +1,6 @@
 """The objects of `campaign`, and the key of `--coverage`."""
 
-from dpsim.cli.json_fields.field import JsonField, below
+from tests.vllm.reference.json_fields.field import JsonField, below
 
 COVERAGE = (
     JsonField("coverage", "object, may be absent", "what the worlds reached, with `--coverage`"),

@@ -1,7 +1,7 @@
 """The objects of `run`, `explore` and `replay`."""
 
-from dpsim.cli.json_fields.field import CULPRIT, DETAIL, EVIDENCE, FINDINGS, JsonField, below
-from dpsim.cli.json_fields.nights import COVERAGE
+from tests.vllm.reference.json_fields.field import CULPRIT, DETAIL, EVIDENCE, FINDINGS, JsonField, below
+from tests.vllm.reference.json_fields.nights import COVERAGE
 
 RUN = (
     JsonField("scenario", "text", "its name"),

@@ -1,6 +1,6 @@
 """The objects of `compare` and `explain`."""
 
-from dpsim.cli.json_fields.field import DETAIL, JsonField, below
+from tests.vllm.reference.json_fields.field import DETAIL, JsonField, below
 
 HEADER = (
     JsonField("file", "text", "the file"),

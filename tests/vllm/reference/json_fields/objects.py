@@ -1,10 +1,10 @@
 """The JSON objects of all commands."""
 
-from dpsim.cli.json_fields.field import JsonField
-from dpsim.cli.json_fields.files import COMPARE, EXPLAIN
-from dpsim.cli.json_fields.names import CARDS, LIST, MUSEUM, SHOW
-from dpsim.cli.json_fields.nights import NIGHTLY, REPORT
-from dpsim.cli.json_fields.runs import EXPLORE, REPLAY, RUN, WHOLE
+from tests.vllm.reference.json_fields.field import JsonField
+from tests.vllm.reference.json_fields.files import COMPARE, EXPLAIN
+from tests.vllm.reference.json_fields.names import CARDS, LIST, MUSEUM, SHOW
+from tests.vllm.reference.json_fields.nights import NIGHTLY, REPORT
+from tests.vllm.reference.json_fields.runs import EXPLORE, REPLAY, RUN, WHOLE
 
 ERROR = (
     JsonField("error", "object", "why there is no result"),
