@@ -227,8 +227,9 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
         surplus = lines.next()
     if surplus.startswith(b'{"section":"times"'):
         most = MOST_VALUES + 3 * header.records  # of a record the begin, and of an op its number and its end
-        times = _section(lines, "times", lambda value: are_times(value, len(header.ends)), surplus, most)
-        trace.times = times_of(times)
+        trace.times = times_of(
+            _section(lines, "times", lambda value: are_times(value, len(header.ends)), surplus, most)
+        )
         surplus = lines.next()
     if surplus.startswith(b'{"section":"schedule"'):
         try:
@@ -245,25 +246,20 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
         )
 
 
-def _section(
-    lines: _Lines, section: str, fits: Callable[[Any], bool], line: bytes | None = None, most: int = MOST_VALUES
-) -> dict[str, Any]:
-    """Returns the content of a section behind the body. `line`: its line, if it was read before. `most`: how many
-    values it may have.
-    """
-    line = lines.next() if line is None else line
+def _section(lines: _Lines, name: str, fits: Callable[[Any], bool], line: bytes = b"", most: int = MOST_VALUES) -> Any:
+    """Returns the content of a section. `line`: its line, if it was read before. `most`: the most values in it."""
+    line = line or lines.next()
     if not line.endswith(b"\n"):
-        raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))
+        raise lines.error(f"cut off: expected the section {name!r}" + (f", got {shown(line, 60)}" if line else ""))
     try:
         row = loads_once(line, most)
     except ValueError:
         row = None
-    if not isinstance(row, dict) or set(row) != {"section", section} or row["section"] != section:
-        raise lines.error(f'expected {{"section":"{section}",..., got {shown(line, 60)}')
-    if not fits(row[section]):
-        raise lines.error(f"the section {section!r} has a form that `dpsim run --trace` does not write")
-    content: dict[str, Any] = row[section]
-    return content
+    if not isinstance(row, dict) or set(row) != {"section", name} or row["section"] != name:
+        raise lines.error(f'expected {{"section":"{name}",..., got {shown(line, 60)}')
+    if not fits(row[name]):
+        raise lines.error(f"the section {name!r} has a form that `dpsim run --trace` does not write")
+    return row[name]
 
 
 def _chains(lines: _Lines, line: bytes) -> dict[str, Chain]:

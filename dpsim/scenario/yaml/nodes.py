@@ -19,7 +19,6 @@ laughs" limits of go-yaml.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -264,7 +263,7 @@ def _value(tag: str, text: str) -> Any:
         return int(text.replace("_", ""))
     if tag == _TAG + "float" and _FLOAT.fullmatch(text):
         number = float(text.replace("_", ""))
-        return number if math.isfinite(number) else text
+        return number if abs(number) < float("inf") else text
     return text
 
 
