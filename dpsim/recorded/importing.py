@@ -118,15 +118,13 @@ def _names(job: DumpedJob) -> dict[str, str]:
     characters of the job's name, and occurs once. Groups of one member are left out.
     """
     found: dict[str, str] = {}
-    taken, often = set[str](), Counter[str]()
+    often = Counter[str]()
     for key, group in job.groups.items():
         if len(group.members) > 1:
             name = plain = re.sub(r"[^\w.\[\],()-]+", "_", group.name, flags=re.ASCII)[:60]
-            while name in taken:
-                often[plain] += 1
-                name = f"{plain}.{often[plain]}"
-            taken.add(name)
-            found[key] = name
+            while name in often:
+                name, often[plain] = f"{plain}.{often[plain]}", often[plain] + 1
+            found[key], often[name] = name, 1
     return found
 
 
