@@ -122,7 +122,7 @@ def test_a_class_of_any_word_has_the_row_of_its_family() -> None:
 
 
 def test_a_class_has_at_most_two_words_and_the_detail_is_the_third() -> None:
-    """The full name is class and detail, joined by a colon, so a pattern of either form selects the same rows."""
+    """The full name is class and detail, joined by a colon. So a pattern of the class selects all its details."""
     parts = {name: class_and_detail(name) for name in CLASSES}
     assert {name: ":".join(filter(None, part)) for name, part in parts.items()} == {name: name for name in CLASSES}
     assert {klass.count(":") for klass, _ in parts.values()} == {1}
