@@ -70,7 +70,7 @@ def test_an_error_before_the_command_is_one_json_object(words: tuple[str, ...]) 
 
 @given(st.dictionaries(ANY_TEXTS, JSON, max_size=3))
 def test_an_object_is_read_as_it_was_written(found: dict[str, Any]) -> None:
-    assert json.loads(object_text(found)) == {"schema_version": 1, **found}
+    assert json.loads(object_text(found)) == {"schema_version": 2, **found}
 
 
 FIGURES = [math.nan, math.inf, np.int64(3), np.float32(0.5), {(1, 2): np.bool_(True)}, [{1}], b"x"]
