@@ -10,6 +10,7 @@ import pytest
 
 from dpsim.diagnose.words.told import Told
 from tests.checks.handmade import Made
+from tests.judged import said
 
 
 def called(*plans: str, root: int | None = None) -> Made:
@@ -52,7 +53,8 @@ def test_the_call_that_is_left_out_is_the_one_that_met_another_site(plan: str, s
     found = first(called(f"{whole}|{whole}|{whole}", f"{whole}|{whole}|{whole}", f"{whole}|{plan}|{whole}"))
     assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"
     assert (found.culprit and found.culprit.rank, found.culprit and found.culprit.site) == (2, site)
-    assert found.message.startswith(f"rank 2 left out {site} (all_reduce on cpu) in step 1; ranks 0, 1 made it")
+    assert said(found, "left_out") == {"ranks": (2,), "call": f"{site} (all_reduce on cpu)", "step": 1}
+    assert said(found, "made")["ranks"] == (0, 1)
 
 
 def test_two_sites_of_one_call_are_no_wrong_meeting() -> None:

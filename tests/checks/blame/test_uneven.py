@@ -14,6 +14,7 @@ from dpsim.checks.run_index import RunIndex
 from dpsim.diagnose.words import text
 from tests.checks.blame.lines import left_out, lines, primary, stages, twice
 from tests.checks.handmade import Made
+from tests.judged import said
 
 SITES = [(0, "hidden.send"), (0, "rest.send"), (1, "hidden.receive"), (1, "rest.receive")]
 
@@ -26,7 +27,7 @@ EQUAL = [8] * 5
 def test_a_call_that_is_left_out(step: int, rank: int, site: str) -> None:
     found, culprit = primary(stages(EQUAL, left_out(step, site)))
     assert (culprit.rank, culprit.step, culprit.site) == (rank, step, site)
-    assert text(found.message).startswith(f"rank {rank} left out {site} in step {step}; ")
+    assert said(found, "left_out") == {"ranks": (rank,), "call": site, "step": step}
     assert found.ground[0] == f"rank {rank} made {site} once in 3 of 3 other steps"  # the last step is not complete
     assert f"step {step} of its peer, rank {1 - rank}, matches its other steps" in found.ground
 
