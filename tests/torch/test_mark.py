@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from dpsim import mark
+from dpsim.diagnose.words import text
 from tests.torch.runs import explored
 
 
@@ -44,7 +45,7 @@ def test_a_listener_receives_marks() -> None:
 def test_a_report_names_the_line_of_each_decision() -> None:
     """Both ranks decide the same label, each at its own line."""
     [finding] = explored("decided.py", 2).findings
-    assert finding.details == (
+    assert tuple(map(text, finding.details)) == (
         "rank 0 decided side = left at decided.py:10",
         "rank 1 decided side = right at decided.py:12",
     )

@@ -50,7 +50,7 @@ def test_the_command_takes_a_target(tmp_path: Path) -> None:
 def test_torch_holds_raises_for_a_rank_that_skips_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert torch_holds(f"{PROGRAMS / 'plain.py'}:averages", ranks=2).verdict == "proven"
-    with pytest.raises(DoesNotHold, match="MISSING_RANK"):
+    with pytest.raises(DoesNotHold, match="HANG:COLLECTIVE"):
         torch_holds(f"{PROGRAMS / 'plain.py'}:skips", ranks=2)
 
 
