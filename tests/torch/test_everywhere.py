@@ -114,7 +114,7 @@ def test_hypothesis_draws_programs_and_faults(project: pytest.Pytester) -> None:
     assert said(project, "test_programs.py::test_holds")[0] == {"passed": 1}
     outcomes, text = said(project, "test_programs.py::test_faults")
     assert outcomes == {"failed": 1}
-    assert "DEAD_RANK" in text
+    assert "HANG:COLLECTIVE" in text
 
 
 @pytest.mark.parametrize("test", ["test_race", "test_direct"])
@@ -144,7 +144,7 @@ def test_worlds_like_a_scenario(tmp_path: Path) -> None:
     small = CliRunner().invoke(app, ["explore", held, "--all-up-to", "ranks=3"])
     assert (small.exit_code, "PROVEN" in small.output) == (0, True)
     swarm = CliRunner().invoke(app, ["explore", held, "--swarm", "4:die", "--save", str(tmp_path)])
-    assert (swarm.exit_code, "DEAD_RANK" in swarm.output) == (1, True)
+    assert (swarm.exit_code, "HANG:COLLECTIVE" in swarm.output) == (1, True)
 
 
 def test_a_rank_is_killed_between_any_two_ops(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.museum import exhibit
 from dpsim.campaign.subject import Subject
+from dpsim.checks.classes import class_and_detail
 from dpsim.cli import run_text
 from dpsim.contract import registry
 from dpsim.contract.registry import VariantEntry
@@ -54,7 +55,7 @@ def problems(entry: VariantEntry) -> list[str]:
         "more than ten lines": len(lines) > 10,
         "wider than 120 columns": max(map(len, lines)) > 120,
         "the whole has more than 160 lines": len(whole.splitlines()) > 160,
-        "no class": not lines[0].startswith(f"VIOLATED  {primary.klass}  "),
+        "no class": not lines[0].startswith(f"VIOLATED  {class_and_detail(primary.klass)[0]}  "),
         "no line in six lines": primary.culprit is not None and primary.culprit.where not in six,
         "one side in six lines": primary.culprit is None and _sides(six) < 2,
         "a step that is none": re.search(r"step -1|1000000", whole) is not None,
