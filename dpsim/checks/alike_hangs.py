@@ -19,10 +19,7 @@ def shown(record: Record) -> tuple[object, ...]:
 
 
 def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
-    """Returns the findings, with one finding in place of several about ranks that hang in the same way.
-
-    `size` is the number of ranks and services.
-    """
+    """Returns the findings, with one for all ranks that hang in the same way. `size` counts ranks and services."""
     alike: dict[object, list[Finding]] = {}
     for finding in findings:
         if finding.culprit is not None:

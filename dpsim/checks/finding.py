@@ -7,8 +7,7 @@ A fact is a name with values, and no sentence: a reader that needs a rank or a c
     >>> death.name, death["rank"]
     ('died', 1)
 
-A *part* of a finding is a fact, or still a sentence: the checks of hangs and the rooms that blame write sentences. No
-code may read a sentence back, so it adds to a part by `also`.
+A *part* of a finding is a fact, or a sentence of the package `blame`. No code reads a sentence back; it adds by `also`.
 
 A user selects classes by patterns with shell wildcards:
 
@@ -115,8 +114,13 @@ def fact(name: str, /, **values: Any) -> Fact:
 
 
 def left_out(ranks: Sequence[int], call: str, step: int) -> Fact:
-    """Returns that ranks left out a call, given as its site, or as "SITE (OP on COMMUNICATOR)"."""
+    """Returns that ranks left out a call: its site, or "SITE (OP on COMMUNICATOR)"."""
     return fact("left_out", ranks=tuple(ranks), call=call, step=step)
+
+
+def left_out_by(part: Part) -> tuple[int, ...]:
+    """Returns the ranks that left out a call, as the part says; empty if it says so of none."""
+    return next((one["ranks"] for one in facts_in(part) if one.name == "left_out"), ())
 
 
 def indented(part: Part) -> Fact:
@@ -150,9 +154,9 @@ def each(part: Part) -> tuple[Part, ...]:
     return part["parts"] if isinstance(part, Fact) and part.name == "also" else (part,) if part else ()
 
 
-def renamed(part: Part, old: str, new: str) -> Part:
-    """Returns the part, in which the facts `old` have another name."""
-    return also(*(replace(one, name=new) if isinstance(one, Fact) and one.name == old else one for one in each(part)))
+def not_reached(part: Part) -> Part:
+    """Returns the part, which says that ranks did not reach a call where it said that they left it out."""
+    return replace(part, name="did_not_reach") if isinstance(part, Fact) and part.name == "left_out" else part
 
 
 def facts_in(part: Part) -> Iterator[Fact]:

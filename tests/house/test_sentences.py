@@ -45,7 +45,7 @@ def test_each_fact_has_a_sentence_with_its_values() -> None:
 
 
 def test_each_sentence_is_that_of_a_fact() -> None:
-    said = {name for _, name, _ in FACTS} | {"did_not_reach"}  # `renamed` gives this name
+    said = {name for _, name, _ in FACTS} | {"did_not_reach"}  # `not_reached` gives this name
     assert {*SENTENCES} - said == set()
     assert {*SHORT} <= {*SENTENCES}
     assert all(fields(row) <= fields(SENTENCES[name]) for name, row in SHORT.items())

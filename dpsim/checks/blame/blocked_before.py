@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.blame.debtors import debtors, only_itself, wait_of
-from dpsim.checks.finding import Finding, also, matches, renamed
+from dpsim.checks.finding import Finding, also, each, matches, not_reached
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.kinds import MEETS
 from dpsim.contract.ops import KIND, SITE, STEP, THREAD, RawRecord
@@ -34,7 +34,7 @@ def not_left_out(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
         blocked = state.since if state is not None and state.state == "waits" else None
         if state is not None and blocked is not None and _before(run_index, blocked, one):
             why = f"rank {state.actor} {text_of(state)}, before it reaches this call{_owed(run_index, state)}"
-            message = also(renamed(one.message, "left_out", "did_not_reach"), why)
+            message = also(*map(not_reached, each(one.message)), why)
             one = replace(one, message=message, culprit=None, ground=(), why=why)
         found.append(one)
     return found

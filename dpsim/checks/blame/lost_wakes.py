@@ -28,7 +28,7 @@ from dpsim.checks.blame.chain import ActorState, chain, text_of
 from dpsim.checks.blame.debtors import debtors, only_itself, owed, wait_of
 from dpsim.checks.blame.misdirected import misdirected
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
-from dpsim.checks.finding import Finding, Part, also, fact, matches, renamed
+from dpsim.checks.finding import Finding, Part, also, each, fact, left_out_by, matches, not_reached
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.stuck import find_stuck
@@ -139,8 +139,9 @@ def _without(
     rank = wait.entry.rank
     if matches(finding.klass, MISSING):
         why = also(f"rank {rank} is blocked in {wait.entry.record.site}, and {owing}", *doubts)
-        reached = renamed(finding.message, "left_out", "did_not_reach")
-        return replace(finding, message=also(reached, why), culprit=None, why=why)
+        own = left_out_by(finding.message) == (rank,)  # it alone is known to be blocked
+        reached = map(not_reached, each(finding.message)) if own else each(finding.message)
+        return replace(finding, message=also(*reached, why), culprit=None, why=why)
     why = also(f"rank {rank} waits for {wait.what}, and {owing}", *doubts)
     text = also(finding.message, owing, *doubts)
     here = f"rank {rank} is blocked in {wait.entry.record.site} at {wait.entry.record.where}: perhaps once too often"

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from dpsim.checks.blame.meetings import Partners
 from dpsim.checks.blame.steps import name_of
-from dpsim.checks.finding import Fact, Finding, Part, also, each
+from dpsim.checks.finding import Finding, Part, also, each, left_out_by
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import SITE, Transfer
@@ -70,11 +70,7 @@ def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
 
 def _without_guess(message: Part, sender: int) -> list[Part]:
     """Returns the parts of a message, except that the awaited sender left out a call: another rank sent instead."""
-
-    def guess(part: Part) -> bool:
-        return isinstance(part, Fact) and part.name == "left_out" and part["ranks"] == (sender,)
-
-    return [part for part in each(message) if not guess(part)]
+    return [part for part in each(message) if left_out_by(part) != (sender,)]
 
 
 def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry | None:

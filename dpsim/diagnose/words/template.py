@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
-from dpsim.checks.finding import Fact, Part
+from dpsim.checks.finding import Fact, Part, each
 from dpsim.contract.ops import Record
 from dpsim.contract.words import counted, ranks_text, times
 from dpsim.contract.words import short as shortened
@@ -37,6 +37,8 @@ def text(part: Part, short: bool = False) -> str:
     """
     if isinstance(part, str):
         return part
+    if short and part.name == "also":
+        return "; ".join(text(one, short) for one in each(part))
     row = SHORT.get(part.name, SENTENCES[part.name]) if short else SENTENCES[part.name]
     return _FILLER.vformat(row, (), dict(part.values))
 

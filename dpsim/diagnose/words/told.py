@@ -37,19 +37,9 @@ def told(run: Run | World, finding: Finding) -> Told:
         return in_words(run, text(part))
 
     details, ground, waits = (tuple(map(line, parts)) for parts in (finding.details, finding.ground, finding.waits))
-    return Told(
-        finding.check,
-        finding.klass,
-        line(finding.message),
-        finding.culprit,
-        finding.position,
-        details,
-        ground,
-        waits,
-        finding.ops,
-        line(finding.why),
-        of=finding,
-    )
+    message, why = line(finding.message), line(finding.why)
+    head = (finding.check, finding.klass, message, finding.culprit, finding.position)
+    return Told(*head, details, ground, waits, finding.ops, why, of=finding)
 
 
 def in_words(run: Run | World, line: str) -> str:
@@ -64,7 +54,7 @@ def facts_json(finding: Finding) -> list[dict[str, Any]]:
     parts = [("message", finding.message), *(("details", one) for one in finding.details)]
     parts += [*(("ground", one) for one in finding.ground), *(("waits", one) for one in finding.waits)]
     parts += [("why", finding.why)]
-    return [{"part": name, **_json(part)} for name, part in parts if isinstance(part, Fact)]
+    return [{"in": name, **_json(part)} for name, part in parts if isinstance(part, Fact)]
 
 
 def _json(value: Any) -> Any:

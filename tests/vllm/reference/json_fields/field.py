@@ -54,7 +54,7 @@ FINDINGS = (
         "chain", "list of pairs", "function and place of each call that led to the culprit's line, innermost first"
     ),
     JsonField("facts", "list of objects", "what the texts say, as values; a text that has no facts yet is left out"),
-    JsonField("facts[].part", "text", "the text that it belongs to: message, details, ground, waits or why"),
+    JsonField("facts[].in", "text", "the text that it belongs to: message, details, ground, waits or why"),
     JsonField("facts[].fact", "text", "its name, a key of the table of sentences"),
     JsonField("facts[].*", "any", "a value: number, text, list, record or another fact"),
 )
