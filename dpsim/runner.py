@@ -24,6 +24,7 @@ from dpsim.contract.ops import CAPTURE_WHAT, KIND, STEP
 from dpsim.contract.words import BadInput, did_you_mean
 from dpsim.contract.world import Backend, BackendUnavailable, Run, World
 from dpsim.diagnose.injected import never_applied, not_the_cause
+from dpsim.diagnose.words import told
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import only_simulated, prepare, world
 
@@ -121,6 +122,11 @@ SIMULATION = "sim"
 """The backend that supports all features of scenarios."""
 
 _backends: dict[str, Backend] = {}
+
+
+def sentence(run: Run, finding: Finding) -> str:
+    """Returns what a finding says, in one line."""
+    return told(run, finding).message
 
 
 def backend_names() -> list[str]:

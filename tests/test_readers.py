@@ -26,13 +26,13 @@ from dpsim.contract.world import Unended
 from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
 from dpsim.diagnose.dumps.text import as_json, as_text
-from dpsim.diagnose.recordings.judging import explain_recordings
 from dpsim.explore.strategies.replay import Mismatch
 from dpsim.runner import run_scenario
 from dpsim.scenario import dump_scenario, parse_scenario
 from dpsim.trace import Trace, compare, read_trace, write_trace
 from tests.diagnose.dumps.made import MadeJob
 from tests.diagnose.recordings.made import MadeJob as MadeRecordings
+from tests.explained import explain_recordings
 from tests.fuzz import damaged, fuzzed, seconds
 from tests.protocols import agreed
 

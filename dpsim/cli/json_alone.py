@@ -51,14 +51,15 @@ def object_text(found: dict[str, Any]) -> str:
 
 
 def _in_json(value: Any) -> Any:
-    """Returns a value as JSON has it: a number of numpy as a number, and all that JSON lacks as its text."""
+    """Returns a value as JSON has it: arrays of numpy as lists, and all that JSON lacks as its text."""
     if isinstance(value, Mapping):
         return {str(key): _in_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_in_json(one) for one in value]
-    plain = value.item() if hasattr(value, "item") else value
-    known = plain is None or isinstance(plain, str | int) or (isinstance(plain, float) and math.isfinite(plain))
-    return plain if known else str(plain)
+    if not isinstance(value, str | int | float) and callable(getattr(value, "tolist", None)):
+        return _in_json(value.tolist())
+    known = value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    return value if known else str(value)
 
 
 def begin() -> None:

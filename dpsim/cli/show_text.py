@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsim.checks.classes import CLASSES, row_of
 from dpsim.checks.classes import names as names_of_classes
-from dpsim.checks.finding import matches
+from dpsim.checks.finding import can_match, matches
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
 from dpsim.cli.contract_calls import all_calls, calls
@@ -90,7 +90,7 @@ def _class(name: str) -> Iterator[Meaning]:
     """Yields each row that the name selects, or the row of any word."""
     rows = [one for one in CLASSES.values() if matches(one.name, name)] or [row_of(name)._replace(name=name)]
     for known in rows if rows[0].words else ():
-        found_by = [one.name for one in registry.variants() if one.expected and matches(known.name, one.expected)]
+        found_by = [one.name for one in registry.variants() if one.expected and can_match(known.name, one.expected)]
         yield {
             "kind": "class",
             "name": known.name,
@@ -185,10 +185,9 @@ def _variant_lines(one: Meaning) -> list[str]:
 
 
 def _class_lines(one: Meaning) -> list[str]:
-    rows = [("class", one["name"]), ("family", one["family"]), ("meaning", one["meaning"])]
-    rows.append(("cure", one["cure"]))
+    rows = [("class", one["name"]), ("family", one["family"]), ("meaning", one["meaning"]), ("cure", one["cure"])]
     rows += [("variants", ", ".join(one["variants"]))] * bool(one["variants"])
-    return columns([*rows, ("leave out", f"dpsim run SCENARIO --off '{one['name']}'")])
+    return columns([*rows, ("leave out", f"dpsim run SCENARIO --off '{one['name'].partition(':<')[0]}'")])
 
 
 def _backend_lines(one: Meaning) -> list[str]:

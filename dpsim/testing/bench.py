@@ -20,6 +20,7 @@ from dpsim.contract.kinds import RANK_ENDS
 from dpsim.contract.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, Learned, RawRecord, as_record
 from dpsim.contract.schedule import ByLabel
 from dpsim.contract.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
+from dpsim.runner import sentence
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance.program import PARTS
 from dpsim.testing.programs import ODD
@@ -118,7 +119,7 @@ class Bench:
             self.same(run, expected)
         for rank, end in enumerate(run.ends):
             self.require(end == "finished", f"rank {rank} ended as {end}; its last record: {run.journals[rank][-1:]}")
-        found = [finding.message for finding in judge(world, run)]
+        found = [sentence(run, finding) for finding in judge(world, run)]
         self.require(not found, f"the checks report findings of a run without a fault: {found}")
         return run
 
@@ -136,7 +137,8 @@ class Bench:
         findings = judge(world, run)
         self.require(bool(findings), f"expected a finding of class {klass}, the checks find nothing; ends {run.ends}")
         first, culprit = findings[0], findings[0].culprit
-        self.require(first.klass == klass, f"expected a finding of class {klass}, got {first.klass}: {first.message}")
+        got = f"{first.klass}: {sentence(run, first)}"
+        self.require(first.klass == klass, f"expected a finding of class {klass}, got {got}")
         named = culprit is not None and (culprit.rank, culprit.step, culprit.site) == (self.last, ODD, site)
         self.require(named, f"expected as culprit rank {self.last}, step {ODD}, {site}; got {culprit}")
         self.passes("host", "device")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dpsim.campaign.gates import Again, again, runs_of
 from dpsim.contract.world import BackendUnavailable, Lost
-from dpsim.runner import find_backend
+from dpsim.runner import find_backend, sentence
 from dpsim.scenario import Scenario
 
 
@@ -39,7 +39,7 @@ def same_on(
             raise Lost(f"{scenario.name}: {one.result.run.lost}")
         if one.difference is not None:
             way = "the run in time" if not number else f"schedule {number} of seed {seed}"
-            found = f"\n{one.result.primary.message}" if one.result.primary is not None else ""
+            found = "".join(f"\n{sentence(one.result.run, finding)}" for finding in one.result.findings[:1])
             raise AssertionError(f"{scenario.name}, {way}: {backend} is not as sim: {one.difference}{found}")
         done.append(one)
     return done

@@ -107,3 +107,18 @@ def test_every_command_that_prints_json_reads_the_option_first() -> None:
     assert len(options) >= 9
     late = [one for one in options if not one.is_eager]
     assert len(late) <= 1, "check-engine comes from another package and reads the option itself"
+
+
+@pytest.mark.parametrize(
+    ("figure", "read"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.zeros(2), [0.0, 0.0]),
+        (np.zeros(0), []),
+        (np.array(7), 7),
+        (float("nan"), "nan"),
+        ({1: {2}}, {"1": "{2}"}),
+    ],
+)
+def test_a_figure_that_json_lacks_is_read(figure: Any, read: Any) -> None:
+    assert json.loads(object_text({"figures": {"one": figure}}))["figures"]["one"] == read

@@ -1,6 +1,6 @@
 """Judging: decides outcome, class and culprit of a recorded job.
 
-    explain_recordings(folder).culprit     # Suspect(ranks=(2,), group="default_pg", seq=6, op="all_reduce", ...)
+    judge_recorded(job).culprit     # Suspect(ranks=(2,), group="default_pg", seq=6, op="all_reduce", ...)
 
 The package `dumps` judges the calls first. This module then adds what only recordings show:
 
@@ -11,23 +11,16 @@ The package `dumps` judges the calls first. This module then adds what only reco
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dpsim.contract.words import counted, duration, ranks_text
 from dpsim.diagnose.dumps.explanation import Explanation, Outcome, Suspect
 from dpsim.diagnose.dumps.judgement import judge_job
 from dpsim.diagnose.recordings.deciding import first_difference
 from dpsim.diagnose.recordings.failing import failed, last_ns
-from dpsim.diagnose.recordings.job import RecordedJob, recorded_job
+from dpsim.diagnose.recordings.job import RecordedJob
 from dpsim.diagnose.recordings.living import SECOND
 
 MOVING_NS = 2 * SECOND
 """A running rank still moves if it made a call within this time before any rank was last seen alive."""
-
-
-def explain_recordings(folder: Path) -> Explanation:
-    """Returns the explanation of a folder of recordings. Raises RecordingError."""
-    return judge_recorded(recorded_job(folder))
 
 
 def judge_recorded(job: RecordedJob) -> Explanation:

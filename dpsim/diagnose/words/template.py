@@ -60,15 +60,13 @@ class _Filler(Formatter):
                 return counted(value, *rest.split("|"))
             case "short":
                 return shortened(_plain(value), int(rest))
-            case "if" | "one":
+            case "one":
                 first, _, second = rest.partition("|")
-                holds = _single(value) if how == "one" else bool(value) or type(value) is int
-                return first.replace("*", _plain(value)) if holds else second
+                return first if (len(value) if isinstance(value, tuple) else value) == 1 else second
+            case "if":
+                first, _, second = rest.partition("|")
+                return first.replace("*", _plain(value)) if value or type(value) is int else second
         return format(value, format_spec) if format_spec else _plain(value)
-
-
-def _single(value: Any) -> bool:
-    return (len(value) if isinstance(value, tuple) else value) == 1
 
 
 def _plain(value: Any) -> str:

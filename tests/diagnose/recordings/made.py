@@ -16,8 +16,8 @@ from pathlib import Path
 
 from dpsim.contract import recording as layout
 from dpsim.diagnose.dumps.explanation import Explanation
-from dpsim.diagnose.recordings.judging import explain_recordings
 from real.record.ring import RecordingFile
+from tests.explained import explain_recordings
 
 LINES = [["step", "train.py:42"], ["main", "train.py:60"]]
 QUIET_NS = 60_000_000_000

@@ -8,8 +8,8 @@ import pytest
 
 from dpsim.diagnose.recordings import job as jobs
 from dpsim.diagnose.recordings import living
-from dpsim.diagnose.recordings.judging import explain_recordings
 from tests.diagnose.recordings.made import MadeJob
+from tests.explained import explain_recordings
 
 
 @pytest.fixture

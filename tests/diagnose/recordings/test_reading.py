@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from dpsim.cli.app import app
 from dpsim.contract import recording as layout
 from dpsim.contract.words import BadInput
-from dpsim.diagnose.recordings.judging import explain_recordings
 from dpsim.diagnose.recordings.reading import RecordingError, read_recording
 from tests.diagnose.recordings.made import MadeJob
+from tests.explained import explain_recordings
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from dpsim.cli.app import app
 from dpsim.contract.recording import CALL
 from dpsim.diagnose.recordings.job import of_newest_job, read_every
-from dpsim.diagnose.recordings.judging import explain_recordings
 from tests import ROOT
+from tests.explained import explain_recordings
 from tests.properties import nightly_but
 from tests.real.record.recorded import environment, finished, started
 

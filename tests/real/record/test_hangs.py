@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from dpsim.diagnose.dumps.explanation import Explanation
-from dpsim.diagnose.recordings.judging import explain_recordings
 from tests import ROOT
 from tests.diagnose.dumps.test_gloo import LINES as OF_DUMPS
 from tests.diagnose.dumps.test_gloo import PROGRAM, line_of
+from tests.explained import explain_recordings
 from tests.properties import nightly_but, of_night
 from tests.real.record.recorded import environment, finished, started
 

@@ -9,8 +9,8 @@ import pytest
 from dpsim.diagnose.dumps.explanation import Explanation
 from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
-from dpsim.diagnose.recordings.judging import explain_recordings
 from tests import ROOT
+from tests.explained import explain_recordings
 from tests.real.record.recorded import environment, started
 
 pytest.importorskip("torch")
