@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.checks.classes import class_and_detail, row_of
-from dpsim.checks.finding import Fact, Finding, Part, fact_name, facts_in
+from dpsim.checks.finding import Fact, Finding, Part, each, fact_name, facts_in
 from dpsim.contract.chain import chain_text
 from dpsim.contract.world import Run
 from dpsim.diagnose.evidence import Extras, chain_of, exception_of, kinds, last_agreed, later, shown_unprotected, waits
@@ -155,10 +155,11 @@ def _what(run: Run, primary: Finding) -> list[str]:
         if raised:  # the message is the program's, and a traceback names its exception at the end
             shorten = cut if _TRACEBACK in line else beginning
         return labelled("", folded(line, 3, shorten))
-    most = 2 if primary.culprit is not None or len(sides) < 3 else 1
-    head = [text(primary.message, short=True)] if primary.culprit is None else []
-    shown = [text(side, short=True) for side in sides] if primary.culprit is not None else _parting(sides[:3])
-    return labelled("", [row for line in [*head, *shown] for row in folded(in_words(run, line), most, but_place)])
+    shown, most = [text(side, short=True) for side in sides], 2
+    if primary.culprit is None:
+        head, *rest = [text(part, short=True) for part in each(primary.message)]
+        shown, most = [head, *_parting(sides[:3]), *rest], 2 if len(sides) < 3 else 1
+    return labelled("", [row for line in shown for row in folded(in_words(run, line), most, but_place)])
 
 
 def _parting(sides: Sequence[Part]) -> list[str]:

@@ -48,9 +48,7 @@ def in_words(run: Run | World, line: str) -> str:
 
 
 def facts_json(finding: Finding) -> list[dict[str, Any]]:
-    """Returns the facts of a finding as JSON data: each with its name, its values, and the part of the finding that it
-    is. A part that is a sentence is left out.
-    """
+    """Returns the facts of a finding as JSON data, each with the part (`in`) that says it. Sentences are left out."""
     parts = [("message", finding.message), *(("details", one) for one in finding.details)]
     parts += [*(("ground", one) for one in finding.ground), *(("waits", one) for one in finding.waits)]
     parts += [("why", finding.why)]
