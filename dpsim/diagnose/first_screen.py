@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.checks.classes import class_and_detail, row_of
-from dpsim.checks.finding import Fact, Finding, Part, each, fact_name, facts_in
+from dpsim.checks.finding import Fact, Finding, Part, also, each, fact_name, facts_in
 from dpsim.contract.chain import chain_text
 from dpsim.contract.world import Run
 from dpsim.diagnose.evidence import Extras, chain_of, exception_of, kinds, last_agreed, later, shown_unprotected, waits
@@ -157,8 +157,9 @@ def _what(run: Run, primary: Finding) -> list[str]:
         return labelled("", folded(line, 3, shorten))
     shown, most = [text(side, short=True) for side in sides], 2
     if primary.culprit is None:
-        head, *rest = [text(part, short=True) for part in each(primary.message)]
-        shown, most = [head, *_parting(sides[:3]), *rest], 2 if len(sides) < 3 else 1
+        settings = [part for part in each(primary.message) if fact_name(part) == "alone_has"]
+        head = also(*(part for part in each(primary.message) if part not in settings))
+        shown, most = [text(head, short=True), *_parting(sides[:3]), *map(text, settings)], 2 if len(sides) < 3 else 1
     return labelled("", [row for line in shown for row in folded(in_words(run, line), most, but_place)])
 
 

@@ -37,9 +37,8 @@ def told(run: Run | World, finding: Finding) -> Told:
         return in_words(run, text(part))
 
     details, ground, waits = (tuple(map(line, parts)) for parts in (finding.details, finding.ground, finding.waits))
-    message, why = line(finding.message), line(finding.why)
-    head = (finding.check, finding.klass, message, finding.culprit, finding.position)
-    return Told(*head, details, ground, waits, finding.ops, why, of=finding)
+    head = (finding.check, finding.klass, line(finding.message), finding.culprit, finding.position)
+    return Told(*head, details, ground, waits, finding.ops, line(finding.why), of=finding)
 
 
 def in_words(run: Run | World, line: str) -> str:
