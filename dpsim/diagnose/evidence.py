@@ -141,7 +141,8 @@ def kind_words(klass: str, raised: str = "") -> str:
 
 def exception_of(finding: Finding) -> str:
     """Returns the exception of a finding, as its program spells it; empty without one."""
-    names = [one["error"] for one in facts_in(finding.message) if one.name == "raised"]
+    names = [finding.culprit.site] if finding.culprit else []
+    names += [one["error"] for one in facts_in(finding.message) if one.name == "raised"]
     return next((name for name in names if finding.klass == f"CRASH:{name.upper()}"), "")
 
 

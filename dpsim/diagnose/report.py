@@ -48,9 +48,8 @@ def _report(run: Run, findings: Sequence[Finding], extras: Extras, full: bool) -
     primary = findings[0]
     until = primary.position[0] if run.finished else None
     hangs = [finding for finding in findings if finding.check == "deadlock"]
-    shows = [
-        text(part) for one in hangs for part in ((one.message, *one.details) if one is not primary else one.details)
-    ]
+    parts = [one.details if one is primary else (one.message, *one.details) for one in hangs]
+    shows = [text(part) for own in parts for part in own]
     also = [finding for finding in findings[1:] if finding.check != "deadlock"]
     own = [] if primary in hangs else [text(part) for part in primary.details if fact_name(part) != "to_order"]
     lines += _section("the whole finding", [_without_remedy(primary), *own, *_stopped(run)], 12)

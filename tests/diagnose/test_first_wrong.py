@@ -66,6 +66,7 @@ def test_the_screen_has_a_line_of_it() -> None:
         ("CRASH:KEYERROR", "KeyError", raised("KeyError"), "KeyError"),
         ("CRASH:WRONGTOKEN", "send", also("rank 0 left out send", raised("WrongToken")), "WrongToken"),
         ("CRASH:WRONGTOKEN", "send", "rank 0 left out send", ""),
+        ("CRASH:WRONGTOKEN", "WrongToken", "rank 0 left out send", "WrongToken"),  # only the culprit has the name
         ("HANG:JOIN", "join", raised("ValueError"), ""),
     ],
 )
