@@ -191,7 +191,7 @@ def describe(run_index: RunIndex, stuck: Stuck) -> list[Part]:
         within=run_index.within(some_entry),
     )
     parts: list[Part] = [joined]
-    where: dict[object, tuple[str, Fact | None, list[int]]] = {}
+    where: dict[object, tuple[Part, Fact | None, list[int]]] = {}
     for rank in [rank for rank in members if rank not in stuck.joined]:
         end, did = _ended(run_index, rank), _did(run_index, rank)
         where.setdefault((end, did and shown(did["op"])), (end, did, []))[2].append(rank)
@@ -207,16 +207,12 @@ def wanted(entry: Entry) -> Collective | Transfer | ReceiveAny:
     return record
 
 
-def _ended(run_index: RunIndex, rank: int) -> str:
-    """Returns how a rank ended, in words. A rank in an idle get counts as ended, although its program is
-    still there.
-    """
+def _ended(run_index: RunIndex, rank: int) -> Part:
+    """Returns how a rank ended. A rank in an idle get counts as ended, although its program is still there."""
     end, last = run_index.end(rank), run_index.last(rank)
-    if end != "finished":
-        return end
-    return (
-        f"asleep in an idle get of {last.raw[TAKE_MAILBOX]}" if last is not None and run_index.asleep(rank) else "ended"
-    )
+    if last is not None and end == "finished" and run_index.asleep(rank):
+        return fact("asleep_in", mailbox=last.raw[TAKE_MAILBOX])
+    return "ended" if end == "finished" else end
 
 
 def _did(run_index: RunIndex, rank: int) -> Fact | None:
@@ -233,7 +229,7 @@ def _did(run_index: RunIndex, rank: int) -> Fact | None:
 
 CLASSES = {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}
 
-NEVER = {"collective": "joins", "recv": "sends", "send": "receives"}
+NEVER = {"collective": fact("never_joins"), "recv": fact("never_sends"), "send": fact("never_receives")}
 
 
 def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[Part, ...]) -> Finding:
@@ -248,7 +244,7 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
         culprit = run_index.culprit(given_up.abort_of(run_index, rank, one.communicator))
     klass = given_up.ABORTED if gave_up else "HANG:COLLECTIVE:MISSING_RANK"
     klass = "HANG:COLLECTIVE:DEAD_RANK" if run_index.end(rank) in GONE else klass
-    how = f"has aborted {one.communicator}" if gave_up else f"never {NEVER[one.kind]}"
+    how = fact("has_aborted", communicator=one.communicator) if gave_up else NEVER[one.kind]
     return Finding(
         check="deadlock",
         klass=CLASSES.get(one.kind, klass),

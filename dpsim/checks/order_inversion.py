@@ -35,14 +35,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.checks import crossed_transfers
-from dpsim.checks.finding import Finding, fact
+from dpsim.checks.finding import Fact, Finding, fact
 from dpsim.checks.happens_before.points import NullSink
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex, split
 from dpsim.checks.running_ops import Key, RunningOps, entry_of, heads, key_of, name_of, needs_of
 from dpsim.checks.stuck import passed_on_streams
 from dpsim.contract.ops import KIND, STREAM
-from dpsim.contract.words import counted
 
 
 class DevicePart(NamedTuple):
@@ -67,7 +66,7 @@ def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) 
     cycle = running.cycle()
     if cycle and not any(communicator in run_index.collectives for communicator, _ in cycle):
         return crossed_transfers.on_streams(run_index, running, cycle)
-    return _finding(run_index, running, (JOINT if joint else "") + (LASTING if lasting else ""))
+    return _finding(run_index, running, *[ALL_WAIT] * joint, *[fact("sends_last")] * lasting)
 
 
 def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
@@ -76,8 +75,8 @@ def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
     Each rank starts them in the order of issue. It runs as many at a time as the scenario allows, by default one.
     """
     room = run_index.world.residency or 1
-    where = f"a device runs {room} at a time" if run_index.world.residency else "a device may not run both at a time"
-    return _finding(run_index, _slots(run_index, room, joint), f", and {where}" + (JOINT if joint else ""))
+    limit = fact("runs_at_a_time", room=room) if run_index.world.residency else fact("may_not_run_both")
+    return _finding(run_index, _slots(run_index, room, joint), limit, *[ALL_WAIT] * joint)
 
 
 def in_places(run_index: RunIndex, joint: bool = False) -> Finding | None:
@@ -102,11 +101,10 @@ def in_places(run_index: RunIndex, joint: bool = False) -> Finding | None:
             comes += [key for key in missing if entry_of(run_index, key, one.rank)]
         for key in comes:
             running.wait(key, one.rank, key_of(journal[one.held[0]], one.rank))
-    return _finding(run_index, running, f", and a device has {counted(room, 'place')}" + (JOINT if joint else ""))
+    return _finding(run_index, running, fact("has_places", room=room), *[ALL_WAIT] * joint)
 
 
-JOINT = ", and all members wait for all"
-LASTING = ", and sends last until they are received"
+ALL_WAIT = fact("all_wait_for_all")
 
 
 def _slots(run_index: RunIndex, room: int, joint: bool) -> RunningOps:
@@ -176,7 +174,7 @@ def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defau
     return over, arrived
 
 
-def _finding(run_index: RunIndex, running: RunningOps, where: str) -> Finding | None:
+def _finding(run_index: RunIndex, running: RunningOps, *limits: Fact) -> Finding | None:
     """Returns the finding for a cycle, or None. Each rank of the cycle executes one collective and reaches the next
     after it.
     """
@@ -220,7 +218,7 @@ def _finding(run_index: RunIndex, running: RunningOps, where: str) -> Finding | 
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
-        message=fact("opposite_orders", limit=where, orders=orders),
+        message=fact("opposite_orders", limits=limits, orders=orders),
         culprit=run_index.culprit(odd) if odd else None,
         position=max(map(run_index.position, involved)),
         details=tuple(details),

@@ -173,10 +173,8 @@ def _parting(sides: Sequence[Part]) -> list[str]:
     same = 0
     while all(len(own) > same + 1 and own[same] == lists[0][same] for own in lists):
         same += 1
-    like = "{} like the others, then {}".format
-    rest = [own[same:] if not same else (like(same, own[same]), *own[same + 1 :]) for own in lists]
-    parted = zip(known, rest, strict=True)
-    return [text(side.having(calls=own)) for side, own in parted]
+    rest = [(f"{same} like the others, then {own[same]}", *own[same + 1 :]) if same else own for own in lists]
+    return [text(side.having(calls=own)) for side, own in zip(known, rest, strict=True)]
 
 
 def _schedule(schedule: Sequence[str]) -> list[str]:

@@ -13,6 +13,11 @@ SENTENCES = {
     "{call.where}, step {call.step}{within:if , *})",
     "missing": "missing {ranks:ranks}: {end}{did}",
     "last_op": "; last op {op.site}: {op}, step {op.step}{op.where:if , *}",
+    "asleep_in": "asleep in an idle get of {mailbox}",
+    "never_joins": "never joins",
+    "never_sends": "never sends",
+    "never_receives": "never receives",
+    "has_aborted": "has aborted {communicator}",
     "wait_for_rank": "{ranks:ranks} {ranks:one waits|wait} in {call.site} ({call.op} on {communicator} #{seq}, "
     "step {call.step}{within:if , *}) for rank {rank}, which {how} ({end})",
     "wait_for_work": "{ranks:ranks} {ranks:one waits|wait} for work of rank {rank}, which {end} after {site} in step "

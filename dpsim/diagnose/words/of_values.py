@@ -32,7 +32,7 @@ SENTENCES = {
     "of_request": "if the value belongs to one request, put the request into the label",
     "crosswise": _CROSSWISE + "One is {first.site} at {first.where} by {first_by:ranks}, the other {second.site} at "
     "{second.where} by {second_by:ranks}. Make these calls in one order, or give those that belong together one site",
-    "opposite_orders": "device collectives of different groups come in opposite order{limit}: {orders:join ; }",
+    "opposite_orders": "device collectives of different groups come in opposite order{limits:join}: {orders:join ; }",
     "left_out": "{ranks:ranks} left out {call} in step {step}",
     "did_not_reach": "{ranks:ranks} did not reach {call} in step {step}",
     "made": "{ranks:ranks} made {call}{replayed}",
@@ -66,6 +66,11 @@ SENTENCES = {
     "unequal_parts": "{call.site} ({call.op} on {call.communicator} #{call.seq}, step {call.step}): {first}",
     "sends_elements": "rank {rank} sends {count} elements to rank {to}, which expects {expected}",
     "alone_has": "{ranks:ranks} alone {ranks:one has|have} {setting}",
+    "all_wait_for_all": ", and all members wait for all",
+    "sends_last": ", and sends last until they are received",
+    "runs_at_a_time": ", and a device runs {room} at a time",
+    "may_not_run_both": ", and a device may not run both at a time",
+    "has_places": ", and a device has {room:count place}",
     "order": "{ranks:ranks}: {first} before {second}",
     "blocked_before": "{ranks:ranks} {ranks:one is|are} blocked in {op} ({call}, stream {stream}, step {step}, {where}"
     "{within:if , *}) and would reach {other} after it, in which {waiting:ranks} {waiting:one waits|wait}",
@@ -81,6 +86,6 @@ SHORT = {
     "calls_differ": "ranks differ in step {step} from {sites:join  or } on; it is unclear which are right",
     "unequal_parts": "{call.site} ({call.op} on {call.communicator} #{call.seq}, step {call.step})",
     "disagree": _DISAGREE,
-    "opposite_orders": "device collectives of different groups come in opposite order{limit}",
+    "opposite_orders": "device collectives of different groups come in opposite order{limits:join}",
     "unlike_groups": _UNLIKE,
 }

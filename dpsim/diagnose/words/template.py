@@ -28,8 +28,7 @@ from dpsim.diagnose.words.sentences import SENTENCES, SHORT
 
 
 def text(part: Part, short: bool = False) -> str:
-    """Returns the sentence of a fact. A part that is still a sentence stays as it is. `short`: the one of a first
-    screen, if the fact has it.
+    """Returns the sentence of a fact, or a sentence as it is. `short`: that of a first screen, if the fact has it.
 
     >>> from dpsim.checks.finding import fact
     >>> text(fact("died", rank=1, step=5))

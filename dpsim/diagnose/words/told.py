@@ -48,9 +48,8 @@ def in_words(run: Run | World, line: str) -> str:
 
 def facts_json(finding: Finding) -> list[dict[str, Any]]:
     """Returns the facts of a finding as JSON data, each with the part (`in`) that says it. Sentences are left out."""
-    parts = [("message", finding.message), *(("details", one) for one in finding.details)]
-    parts += [*(("ground", one) for one in finding.ground), *(("waits", one) for one in finding.waits)]
-    parts += [("why", finding.why)]
+    named = [(name, getattr(finding, name)) for name in ("message", "details", "ground", "waits", "why")]
+    parts = [(name, part) for name, own in named for part in (own if isinstance(own, tuple) else (own,))]
     return [{"in": name, **_json(part)} for name, part in parts if isinstance(part, Fact)]
 
 
