@@ -27,7 +27,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile
 # Nothing is installed whose hash is not in requirements/, pip among it. The build tools come from there, hence no build isolation.
 HASHED := $(INSTALL) --require-hashes --no-deps --only-binary :all:
-INSTALL_PROJECT := $(INSTALL) --no-deps --no-build-isolation -e .
+INSTALL_PROJECT := $(INSTALL) --no-deps --no-build-isolation -e . -e tools/engine
 
 # Tests start many processes, and without stored bytecode each compiles dpsim again: a third of the time of `make test`.
 unexport PYTHONDONTWRITEBYTECODE
@@ -93,7 +93,7 @@ bench-gpu: .venv/.installed-test
 	@$(PYTHON) -m venv --clear .venv
 	@touch $@
 
-.venv/.installed-core: .venv/.created pyproject.toml $(wildcard requirements/*.txt)
+.venv/.installed-core: .venv/.created pyproject.toml tools/engine/pyproject.toml $(wildcard requirements/*.txt)
 	@echo '==> installing dpsim into .venv'
 	@$(HASHED) -r requirements/build.txt
 	@$(HASHED) -r requirements/core.txt

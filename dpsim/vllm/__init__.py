@@ -16,7 +16,6 @@ dpsim runs each protocol as a program, in the simulation or on GPUs. The package
     params/          the sections of a scenario of engines, and the arguments of a program
     releases/        each release and source page (a published file of vLLM) as a list of the classes that model it
     programs/        the programs by name: each combines the classes of a release, and refuses unused settings
-    answers/         the comparison of dpsim's functions with those of vLLM (`dpsim check-engine`)
     from_vllm/       the translation of a vLLM command line to a scenario
     keys.py          the keys of the specification, with their meanings
     museum/          known bugs and planted mistakes, each with a healthy twin

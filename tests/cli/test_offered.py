@@ -49,6 +49,9 @@ greet = stranger:greet
 compare = stranger:greet
 broken = stranger:nothing
 gone = no_such_package:command
+absent = no_such_package.commands:command [more]
+broken-extra = stranger:nothing [more]
+needy = stranger_needs:command [more]
 
 [dpsim.scenario_sources]
 from-words = stranger:from_words
@@ -98,6 +101,7 @@ def offered_by(folder: Path) -> Path:
     """Returns a folder that contains the package as if it were installed."""
     (folder / "stranger.py").write_text(PACKAGE)
     (folder / "stranger_protocol.py").write_text(PROTOCOL)
+    (folder / "stranger_needs.py").write_text("import no_such_package\n")
     about = folder / "stranger-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
@@ -133,13 +137,25 @@ def test_an_error_of_an_added_command_is_one_line(stranger: Path) -> None:
     assert dpsim(stranger, "greet", "4") == (2, "", "dpsim: 4: expected letters\n")
 
 
-@pytest.mark.parametrize(("name", "why"), [("broken", "AttributeError"), ("gone", "ModuleNotFoundError")])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        *(("broken", "AttributeError"), ("gone", "ModuleNotFoundError")),
+        *(("broken-extra", "AttributeError"), ("needy", "ModuleNotFoundError")),
+    ],
+)
 def test_an_unloadable_command_reports_its_error_when_called(stranger: Path, name: str, why: str) -> None:
     code, _, err = dpsim(stranger, name)
     assert code == 2
     assert err.startswith(f"dpsim: the command {name} = ")
     assert f" cannot be loaded: {why}: " in err
     assert err.count("\n") == 1
+
+
+def test_a_command_of_an_extra_that_is_not_installed_names_the_extra(stranger: Path) -> None:
+    """The twins are `gone`, which needs no extra, and `needy`, whose module is there but lacks another one."""
+    said = "dpsim: the command absent needs the extra stranger[more], which is not installed here\n"
+    assert dpsim(stranger, "absent", "--any") == (2, "", said)
 
 
 def test_an_unloadable_command_reports_its_error_for_any_arguments(stranger: Path) -> None:

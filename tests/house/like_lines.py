@@ -1,6 +1,6 @@
 """Counts repeated code: pairs of places that share six or more consecutive like lines.
 
-    python -m tests.house.like_lines               # dpsim, real, benchmarks and tests of the current repository
+    python -m tests.house.like_lines               # dpsim, real, benchmarks, tests and tools of this repository
     python -m tests.house.like_lines OTHER/TREE    # the Python files of other folders, such as an older checkout
 
 Two lines are *like* if they are equal apart from white space. So names, numbers and texts must be equal. The command
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDERS = ("dpsim", "real", "benchmarks", "tests")
+FOLDERS = ("dpsim", "real", "benchmarks", "tests", "tools")
 LEAST = 6
 
 

@@ -114,7 +114,7 @@ def test_no_message_advises_a_name_on_an_index() -> None:
     """A message must not advise to install dpsim by its name, because anyone may own that name on an index."""
     files = [
         file
-        for folder in ("dpsim", "real", "docs")
+        for folder in ("dpsim", "real", "tools", "docs")
         for file in (ROOT / folder).rglob("*")
         if file.suffix in (".py", ".md")
     ]

@@ -41,6 +41,11 @@ def tree(tmp_path: Path) -> Path:
         write(tmp_path / "dpsim" / "sim" / name)
     write(tmp_path / "dpsim" / "sim" / "deep" / "__init__.py", '"""Nothing yet."""\n')
     write(tmp_path / "real" / "__init__.py", '"""A package."""\n')
+    write(
+        tmp_path / "tools/engine/dpsim_engine/__init__.py",
+        '"""A tool.\n\n    check.py  it\n"""\nclass Group:\n    pass\n',
+    )
+    write(tmp_path / "tools/engine/dpsim_engine/check.py", "x = 1\n" * MOST_LINES)
     for name, number in NAMESAKES.items():
         for package in ("sim", "explore", "checks")[:number]:
             with (tmp_path / "dpsim" / package / "__init__.py").open("a") as file:
@@ -122,6 +127,18 @@ def a_function_that_is_too_long(tree: Path) -> None:
     write(tree / "dpsim" / "sim" / "op.py", f"class A:\n  def long(self):\n{body}    x = 2\n\n\ndef short():\n{body}")
 
 
+def a_file_of_a_tool_that_is_too_long(tree: Path) -> None:
+    write(tree / "tools/engine/dpsim_engine/check.py", "x = 1\n" * (MOST_LINES + 1))
+
+
+def a_function_of_a_tool_that_is_too_long(tree: Path) -> None:
+    write(tree / "tools/engine/dpsim_engine/check.py", "def long():\n" + "    x = 1\n" * MOST_OF_A_FUNCTION)
+
+
+def a_module_of_a_tool_that_its_map_lacks(tree: Path) -> None:
+    write(tree / "tools/engine/dpsim_engine/hole.py")
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -139,6 +156,9 @@ def a_function_that_is_too_long(tree: Path) -> None:
         (a_class_of_a_name_that_is_taken, "dpsim/sim/other.py: Order is a class of dpsim/sim/op.py already"),
         (a_class_name_that_became_free, "Group: stands for fewer classes than NAMESAKES allows"),
         (a_function_that_is_too_long, "dpsim/sim/op.py: long has 70 lines, more than 69"),
+        (a_file_of_a_tool_that_is_too_long, "tools/engine/dpsim_engine/check.py: has 301 lines, more than 300"),
+        (a_function_of_a_tool_that_is_too_long, "tools/engine/dpsim_engine/check.py: long has 70 lines, more than 69"),
+        (a_module_of_a_tool_that_its_map_lacks, "tools/engine/dpsim_engine/__init__.py: its docstring does not name "),
         (a_long_file_that_became_short, "dpsim/contract/ops.py: is no longer long; take it out of LONG"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

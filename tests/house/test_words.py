@@ -87,5 +87,10 @@ def test_words_prints_the_place_the_phrase_and_the_suggestion(
     assert capsys.readouterr().out == f"{place}1 odd words and 0 long sentences\n"
     assert main(["dpsim/"], tmp_path) == 0
     assert capsys.readouterr().out == f"{place}1 odd words and 0 long sentences\n"
+    (tmp_path / "tools/engine/dpsim_engine").mkdir(parents=True)
+    (tmp_path / "tools/engine/pyproject.toml").write_text(f"# {first}\n")
+    (tmp_path / "tools/engine/dpsim_engine/new.py").write_text(f"# {first}\n")
+    assert main(["tools"], tmp_path) == 0
+    assert capsys.readouterr().out.endswith("\n2 odd words and 0 long sentences\n")
     assert main([], tmp_path) == 0
-    assert capsys.readouterr().out.endswith("\n1 odd words and 1 long sentences\n")
+    assert capsys.readouterr().out.endswith("\n3 odd words and 1 long sentences\n")

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("dpsim", "real")
+PACKAGES = ("dpsim", "real", "tools/engine/dpsim_engine")
 
 MODULES = ("mark", "pytest_plugin", "runner", "version")
 """The modules in dpsim/ itself."""
@@ -57,6 +57,8 @@ OF_SEVERAL = {
     "soundness": "what exploring must not call proven: sim, explore and checks together",
     "real/record": "the recorder, which is a folder of `real`",
     "torch/programs": "programs of torch.distributed, which tests run as targets",
+    "vllm/answers": "dpsim_engine, the package in tools/engine",
+    "vllm/answers/live": "its package live",
     "vllm/blame": "culprits of planted faults in random worlds of an engine: checks and blame",
     "vllm/cli": "the commands of dpsim, with scenarios of an engine",
     "vllm/determinism": "digests of runs of the shipped scenarios",
@@ -87,7 +89,7 @@ LONG = {
 
 
 NAMESAKES = {"Group": 2, "Problem": 2}
-"""Names of several classes of the framework (without dpsim/vllm), and how many classes each may have."""
+"""Names of several classes of the framework (without dpsim/vllm and tools), and how many classes each may have."""
 
 
 def complaints(root: Path) -> list[str]:
@@ -168,7 +170,7 @@ def _class_names(root: Path) -> Iterator[str]:
     places: dict[str, list[str]] = {}
     for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
-            if "vllm" in file.relative_to(root).parts:
+            if {"vllm", "tools"} & {*file.relative_to(root).parts}:
                 continue
             for name, is_class, _ in _defined(file.read_text()):
                 if is_class and not name.startswith("_"):

@@ -18,9 +18,9 @@ from typing import NamedTuple
 from tests import ROOT
 from tests.house.prose import sentences
 
-FOLDERS = ("dpsim", "real", "benchmarks", "tests", "scenarios", "docs")
+FOLDERS = ("dpsim", "real", "benchmarks", "tests", "tools", "scenarios", "docs")
 PATTERNS = (
-    *("*.py", "*.md", "Makefile", "pyproject.toml", "scenarios/**/*.yaml"),
+    *("*.py", "*.md", "Makefile", "pyproject.toml", "tools/*/pyproject.toml", "scenarios/**/*.yaml"),
     *(f"{folder}/**/*.{end}" for folder in FOLDERS for end in ("py", "md")),
 )
 """These files have text that a user or a maintainer reads."""

@@ -1,6 +1,7 @@
-"""Tests the contents of the wheel, and which package may import which.
+"""Tests the contents of the wheels, and which package may import which.
 
-The wheel contains the packages and the scenarios and nothing else, and works outside the clone. The import contracts of
+The wheel contains the packages and the scenarios and nothing else, and works outside the clone. A second wheel has the
+tool `check-engine`, which is an extra of the first. The import contracts of
 pyproject.toml hold. On a copy of the tree, the tests break each contract once, to show that the linter notices.
 """
 
@@ -16,6 +17,7 @@ import tomllib
 import zipfile
 from collections.abc import Sequence
 from configparser import ConfigParser
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -33,10 +35,10 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
     return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
-def files_of(folder: str, inside: str) -> set[str]:
+def files_of(folder: str, inside: str, *kinds: str) -> set[str]:
     """Returns the files under `folder` of the tree, by their names in the wheel."""
     files = [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    unknown = [str(path) for path in files if path.suffix not in KINDS]
+    unknown = [str(path) for path in files if path.suffix not in {*KINDS, *kinds}]
     assert not unknown, f"no place in the wheel for {unknown}: take them out, or add their kind to KINDS"
     return {f"{inside}/{path.relative_to(ROOT / folder).as_posix()}" for path in files}
 
@@ -44,24 +46,37 @@ def files_of(folder: str, inside: str) -> set[str]:
 # ---- the wheel
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(source: Path, folder: Path) -> Path:
+    """Returns the wheel of a project, in a new folder."""
     pytest.importorskip("hatchling")
-    folder = tmp_path_factory.mktemp("wheel")
-    done = run("-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder, ROOT, cwd=folder)
+    done = run("-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder, source, cwd=folder)
     assert done.returncode == 0, done.stderr
-    (built,) = folder.glob("*.whl")
-    return built
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with the installed wheel and nothing else."""
-    target = tmp_path_factory.mktemp("installed")
+def unpacked(wheel: Path, target: Path) -> Path:
+    """Returns the folder into which pip installs the wheel and nothing else."""
     options = ("--no-deps", "--no-index", "--no-compile", "--quiet", "--disable-pip-version-check")
     done = run("-m", "pip", "install", *options, "--target", target, wheel, cwd=target)
     assert done.returncode == 0, done.stderr
     return target
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the wheel of tools/engine."""
+    return built(ROOT / "tools" / "engine", tmp_path_factory.mktemp("tool"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(wheel, tmp_path_factory.mktemp("installed"))
 
 
 def test_wheel_holds_the_packages_and_the_scenarios_and_nothing_else(wheel: Path) -> None:
@@ -72,17 +87,19 @@ def test_wheel_holds_the_packages_and_the_scenarios_and_nothing_else(wheel: Path
     assert {"dpsim/diagnose/pictures/page.html", "dpsim/diagnose/pictures/draw.js"} <= names
 
 
-def test_entry_points_name_modules_of_the_wheel(wheel: Path) -> None:
+def test_entry_points_name_modules_of_the_wheel(wheel: Path, tool: Path) -> None:
+    """An entry point with an extra names a module of the wheel that this extra installs."""
     archive = zipfile.ZipFile(wheel)
     (listing,) = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
     parser = ConfigParser()
     parser.read_string(archive.read(listing).decode())
     assert set(parser["dpsim.backends"]) == {"sim", "gloo", "nccl"}
-    modules = [value.partition(":")[0] for section in parser.sections() for value in parser[section].values()]
-    files = set(archive.namelist())
-    paths = [module.replace(".", "/") for module in modules]
-    missing = [path for path in paths if not files & {f"{path}.py", f"{path}/__init__.py"}]
+    points = [EntryPoint("", value, "") for section in parser.sections() for value in parser[section].values()]
+    files = {"": set(archive.namelist()), "engine": set(zipfile.ZipFile(tool).namelist())}
+    paths = [("".join(point.extras), point.module.replace(".", "/")) for point in points]
+    missing = [path for extra, path in paths if not files[extra] & {f"{path}.py", f"{path}/__init__.py"}]
     assert not missing
+    assert {extra for extra, _ in paths} == files.keys()
 
 
 def test_installed_wheel_finds_its_scenarios_outside_the_clone(installed: Path, tmp_path: Path) -> None:
@@ -112,6 +129,47 @@ print(len(names))
     done = run("-c", program, cwd=tmp_path, PYTHONPATH=str(installed))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 10
+
+
+# ---- the extra `engine`
+
+
+def test_wheel_of_the_tool_holds_its_package_with_the_stored_answers(tool: Path) -> None:
+    names = zipfile.ZipFile(tool).namelist()
+    package = {name for name in names if not re.match(r"dpsim_ranks_engine-[^/]*\.dist-info/", name)}
+    assert package == files_of("tools/engine/dpsim_engine", "dpsim_engine", ".gz", ".md")
+    assert "dpsim_engine/answers/decide.jsonl.gz" in package
+
+
+def test_the_extra_is_the_tool_of_the_same_version() -> None:
+    ours, its = (
+        tomllib.loads((ROOT / path / "pyproject.toml").read_text())["project"] for path in ("", "tools/engine")
+    )
+    assert ours["optional-dependencies"]["engine"] == [f"{its['name']}=={its['version']}"]
+    assert f"{ours['name']}=={ours['version']}" in its["dependencies"]
+    assert ours["version"] == its["version"]
+
+
+WITHOUT = "import sys; sys.path = [one for one in sys.path if not one.endswith('tools/engine')]; "
+MAIN = "from dpsim.cli import main; main()"
+
+
+def test_check_engine_without_the_extra_names_it(installed: Path, tmp_path: Path) -> None:
+    done = run("-c", WITHOUT + MAIN, "check-engine", "--stored", cwd=tmp_path, PYTHONPATH=str(installed))
+    said = "dpsim: the command check-engine needs the extra dpsim-ranks[engine], which is not installed here\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    done = run("-c", WITHOUT + MAIN, "--help", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert (done.returncode, "check-engine" in done.stdout) == (0, False)
+
+
+@pytest.mark.slow
+def test_check_engine_of_the_wheels_compares_the_stored_answers(installed: Path, tool: Path, tmp_path: Path) -> None:
+    path = os.pathsep.join([str(unpacked(tool, tmp_path)), str(installed)])
+    done = run("-c", MAIN, "check-engine", "--stored", cwd=tmp_path, PYTHONPATH=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *_, last = done.stdout.splitlines()
+    assert first == f"stored answers in {tmp_path}/dpsim_engine/answers"
+    assert last.startswith("EQUAL  21,258 of 21,317 rows are equal; ")
 
 
 # ---- import contracts
@@ -158,13 +216,18 @@ FAULTY_IMPORTS = [
     ("front", "dpsim.vllm.engine", "dpsim"),
     ("front", "dpsim.testing", "dpsim"),
     ("front", "real", "dpsim"),
-    ("vllm", "dpsim.vllm.answers", "dpsim.cli"),
+    ("vllm", "dpsim.vllm.from_vllm", "dpsim.cli"),
     ("vllm", "dpsim.vllm.params", "dpsim.testing"),
     ("vllm", "dpsim.vllm.museum", "dpsim.checks.finding"),
     ("vllm-params", "dpsim.vllm.params", "dpsim.vllm.engine"),
     ("vllm-protocols", "dpsim.vllm.engine", "dpsim.sim"),
     ("vllm-protocols", "dpsim.vllm.pipeline", "dpsim.vllm.params.small"),
-    ("vllm-protocols", "dpsim.vllm.config", "dpsim.vllm.answers"),
+    ("vllm-protocols", "dpsim.vllm.config", "dpsim.vllm.from_vllm"),
+    ("engine", "dpsim_engine.check", "dpsim.cli"),
+    ("engine", "dpsim_engine.live.draws", "dpsim.sim"),
+    ("engine-users", "dpsim.vllm.releases", "dpsim_engine"),
+    ("engine-users", "dpsim.cli", "dpsim_engine.command"),
+    ("engine-users", "real", "dpsim_engine.stored"),
     ("vllm-parts", "dpsim.vllm.data_parallel", "dpsim.vllm.pipeline"),
     ("vllm-parts", "dpsim.vllm.pipeline", "dpsim.vllm.data_parallel"),
     ("vllm-whole", "dpsim.vllm.engine", "dpsim.vllm.whole"),
@@ -183,6 +246,7 @@ FAULTY_IMPORTS = [
     ("no-cycles-within", "dpsim.scenario.errors", "dpsim.scenario.model"),
     ("no-cycles-within", "dpsim.sim.graph.op", "dpsim.sim.graph.machine"),
     ("no-cycles-within", "dpsim.vllm.pipeline.batches", "dpsim.vllm.pipeline.stage"),
+    ("no-cycles-within", "dpsim_engine.comparison", "dpsim_engine.check"),
 ]
 
 
@@ -238,8 +302,9 @@ ALONE = next(one for one in BROKEN if one[0] == "no-cycles")
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Returns a copy of the packages that the linter reads."""
-    for package in ("dpsim", "real"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("dpsim", "real", "tools/engine/dpsim_engine"):
+        inside = tmp_path / Path(package).name
+        shutil.copytree(ROOT / package, inside, ignore=shutil.ignore_patterns("__pycache__", "*.gz"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 

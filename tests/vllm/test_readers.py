@@ -18,10 +18,10 @@ import pytest
 from dpsim.scenario import parse_scenario
 from dpsim.scenario.parameters import MOST_RANKS
 from dpsim.scenario.to_world import prepare
-from dpsim.vllm.answers import check
-from dpsim.vllm.answers.stored import SUFFIX, NoAnswers, answers
 from dpsim.vllm.from_vllm import translate
 from dpsim.vllm.params.workload.azure_csv import read_azure_csv
+from dpsim_engine import check
+from dpsim_engine.stored import OWN, SUFFIX, NoAnswers, answers
 from tests import ROOT
 from tests.fuzz import damaged, fuzzed, seconds
 
@@ -35,8 +35,6 @@ COMMANDS = [
     b"VLLM_USE_V1=1 vllm serve 'a model' --tensor-parallel-size=2 -pp 2 \\\n  --max-num-seqs 64",
     b"vllm serve m --compilation-config '{\"level\": 3}'",
 ]
-STORED = ROOT / "tests" / "data" / "engine"
-
 
 PATHS = [b"/etc/shadow", b"/etc/hostname", b"../../etc/hostname", b".", b"", b"/dev/zero", b"x.csv", b"~/x"]
 
@@ -96,7 +94,7 @@ def changed(value: Any, draw: random.Random) -> Any:
 
 @seconds
 def test_the_reader_of_stored_answers_survives_damaged_files(seconds: float) -> None:
-    files = sorted(STORED.glob(f"*{SUFFIX}"))
+    files = sorted(OWN.glob(f"*{SUFFIX}"))
     rows = {file.name: gzip.decompress(file.read_bytes()).splitlines()[:60] for file in files}
     seeds = [f"{name}\n".encode() + b"\n".join(lines[:2]) for name, lines in rows.items()]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dpsim.contract import words
-from dpsim.vllm.answers import stored
 from dpsim.vllm.from_vllm import read
 from dpsim.vllm.params.workload import requests
+from dpsim_engine import stored
 from tests.vllm import test_readers
 
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="looks into /proc")]

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsim.vllm.answers.stored import answers, files_in, folder
+from dpsim_engine.stored import answers, files_in, folder
 from tests import ROOT
 from tests.vllm.answers.modules import DRESSED, METADATA, MODULES, ROWS, V2
 

@@ -10,18 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.vllm.answers import check
-from dpsim.vllm.answers.kinds import KINDS
-from dpsim.vllm.answers.live.adapters import ADAPTERS, STORED_ONLY
-from dpsim.vllm.answers.stored import answers, files_in
-from tests import ROOT
+from dpsim_engine import check
+from dpsim_engine.kinds import KINDS
+from dpsim_engine.live.adapters import ADAPTERS, STORED_ONLY
+from dpsim_engine.stored import OWN, answers, files_in
 from tests.vllm.answers.stand_in import few
-
-STORED = ROOT / "tests" / "data" / "engine"
 
 
 def test_every_file_has_a_kind() -> None:
-    assert {kind.file for kind in KINDS} == set(files_in(STORED))
+    assert {kind.file for kind in KINDS} == set(files_in(OWN))
 
 
 def test_every_kind_is_asked_or_has_a_reason() -> None:
@@ -36,7 +33,7 @@ def test_each_release_with_a_function_has_stored_rows() -> None:
     Rows of other releases are compared with no function, not even with that of a neighbouring release.
     """
     for kind in KINDS:
-        versions = {row["version"] for row in answers(kind.file, place=STORED) if kind.applies(row)}
+        versions = {row["version"] for row in answers(kind.file, place=OWN) if kind.applies(row)}
         releases = {one.release for one in kind.ours}
         assert releases <= versions, kind.name
         assert all(kind.of_release(version) == () for version in versions - releases), kind.name

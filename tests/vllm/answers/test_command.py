@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.vllm.answers import stored
-from dpsim.vllm.answers.live import installed
-from dpsim.vllm.answers.stored import VARIABLE
+from dpsim_engine.live import installed
+from dpsim_engine.stored import VARIABLE
 from tests.cli.commands import dpsim_
 from tests.vllm.answers.modules import LOGGED
 from tests.vllm.answers.stand_in import check_engine, few, found, install
@@ -109,15 +108,6 @@ def test_answers_that_are_nested_without_end(tmp_path: Path) -> None:
     answer = dpsim_("check-engine", "--stored", "--answers", tmp_path)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"dpsim: {tmp_path}/need_mask.jsonl.gz: line 1 cannot be read: ")
-
-
-def test_a_wheel_without_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(stored, "_CLONE", tmp_path)
-    answer = dpsim_("check-engine")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("dpsim: no stored answers of the engine: a wheel has none, and this is no clone")
-    assert answer.err.endswith("name their folder with --answers FOLDER or DPSIM_ENGINE_ANSWERS\n")
 
 
 # ---- an installed vllm

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row, UnreadableRow, compare
+from dpsim_engine.comparison import Comparison, Ours, Row, UnreadableRow, compare
 
 ROWS: list[Row] = [
     {"version": "1.0.0", "batch": 0, "number": 1, "answer": {"sum": 2, "parts": [{"own": 1}]}},

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.vllm.answers import stored
-from dpsim.vllm.answers.stored import VARIABLE, NoAnswers, answers, folder
-from tests import ROOT
+from dpsim_engine import stored
+from dpsim_engine.stored import OWN, VARIABLE, NoAnswers, answers, folder
 
 
 @pytest.fixture
@@ -22,32 +21,16 @@ def named(tmp_path: Path) -> Path:
     return place
 
 
-def test_the_folder_of_answers_comes_from_the_variable_or_the_clone(
+def test_the_folder_of_answers_comes_from_the_variable_or_the_package(
     named: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert folder() == ROOT / "tests" / "data" / "engine"
+    assert folder() == OWN
     monkeypatch.setenv(VARIABLE, str(named))
     assert folder() == named
     assert [row["version"] for row in answers("decide")] == ["0.33.0", "0.17.0"]
     assert answers("decide", "0.17.0") == [{"version": "0.17.0", "group": 1}]
-    assert folder(ROOT / "tests" / "data" / "engine") != named
-
-
-def test_a_wheel_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An installed wheel ignores a folder `tests/data/engine` beside it, which belongs to another project.
-
-    dpsim recognizes its own clone by `pyproject.toml`.
-    """
-    monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(stored, "_CLONE", tmp_path)
-    place = tmp_path / "tests" / "data" / "engine"
-    place.mkdir(parents=True)
-    (place / "decide.jsonl.gz").touch()
-    with pytest.raises(NoAnswers, match=r"no stored answers of the engine: .* with --answers FOLDER or DPSIM_ENGINE_"):
-        folder()
-    (tmp_path / "pyproject.toml").touch()
-    assert folder() == place
+    assert folder(OWN) != named
 
 
 def test_folders_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from collections import Counter
 
 import pytest
 
-from dpsim.vllm.answers.comparison import Difference, Row, differing
-from dpsim.vllm.answers.config import CONFIG, CONFIG_HASH, Form
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import ParallelConfig, ParallelConfig033
+from dpsim_engine.comparison import Difference, Row, differing
+from dpsim_engine.config import CONFIG, CONFIG_HASH, Form
+from dpsim_engine.stored import answers
 from tests.vllm.config.mutants import every_rule, without
 
 RELEASED: dict[str, Form] = {"0.14.0": ParallelConfig, "0.33.0": ParallelConfig033}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from dpsim.vllm.answers.slices import Split
+from dpsim_engine.slices import Split
 
 
 @st.composite

@@ -12,10 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.vllm.answers import comparison
-from dpsim.vllm.answers.comparison import Difference
-from dpsim.vllm.answers.stored import answers
-from dpsim.vllm.answers.v2 import V2_SYNC, Group
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch_v2 import (
     AgreementV2,
@@ -24,6 +20,10 @@ from dpsim.vllm.data_parallel.batch_v2 import (
 )
 from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 from dpsim.vllm.museum.batch_v2 import EagerStays
+from dpsim_engine import comparison
+from dpsim_engine.comparison import Difference
+from dpsim_engine.stored import answers
+from dpsim_engine.v2 import V2_SYNC, Group
 from tests.properties import breaks, holds
 from tests.vllm.data_parallel.v2_groups import (
     SMALL,

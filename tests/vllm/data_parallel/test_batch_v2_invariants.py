@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.vllm.answers.v2 import Group
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig
 from dpsim.vllm.data_parallel.batch_v2 import (
     AgreementV2,
@@ -22,6 +21,7 @@ from dpsim.vllm.data_parallel.batch_v2 import (
 from dpsim.vllm.data_parallel.microbatch import last_microbatch_empty
 from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 from dpsim.vllm.museum.batch_v2 import EagerStays, NoneEmpty
+from dpsim_engine.v2 import Group
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.v2_groups import (
     SMALL,

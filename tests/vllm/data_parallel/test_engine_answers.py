@@ -1,8 +1,8 @@
 """Compares the model with stored answers of vLLM's own code, row by row, for three releases.
 
-A row contains inputs and the engine's answer to them (see tests/data/engine/README.md). Rows of `decide` test the batch
-agreement only. Rows of `flow` test the V1 runner from the batch to the agreed graph. The tests compare every row. For
-each comparison, faulty twins with one mistake prove that it fails on wrong answers.
+A row contains inputs and the engine's answer to them (tools/engine/dpsim_engine/answers/README.md). Rows of `decide`
+test the batch agreement only. Rows of `flow` test the V1 runner from the batch to the agreed graph. The tests compare
+every row. For each comparison, faulty twins with one mistake prove that it fails on wrong answers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections import Counter
 import pytest
 
 from dpsim.contract.interface import HostArray
-from dpsim.vllm.answers.comparison import Difference, Row, differing
-from dpsim.vllm.answers.decide import DECIDE
-from dpsim.vllm.answers.flow import FLOW, Flow
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
 from dpsim.vllm.data_parallel.flow import BatchFlow, Flow014, Flow017, Flow033
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor
+from dpsim_engine.comparison import Difference, Row, differing
+from dpsim_engine.decide import DECIDE
+from dpsim_engine.flow import FLOW, Flow
+from dpsim_engine.stored import answers
 from tests.vllm.released import AGREEMENTS, DISPATCHERS, FLOWS
 
 RELEASED = {"0.14.0": "0.14", "0.17.0": "source-000", "0.33.0": "0.33"}

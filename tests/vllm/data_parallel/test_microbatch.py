@@ -14,10 +14,6 @@ from itertools import pairwise
 
 import pytest
 
-from dpsim.vllm.answers import comparison
-from dpsim.vllm.answers.comparison import Difference
-from dpsim.vllm.answers.slices import LAST_EMPTY, SLICES, SLICES_V2, Split, slice_row
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import Microbatching, RuntimeMode
 from dpsim.vllm.data_parallel.microbatch import (
     Slice,
@@ -30,6 +26,10 @@ from dpsim.vllm.data_parallel.microbatch import (
     slice_sizes,
     wants_microbatching,
 )
+from dpsim_engine import comparison
+from dpsim_engine.comparison import Difference
+from dpsim_engine.slices import LAST_EMPTY, SLICES, SLICES_V2, Split, slice_row
+from dpsim_engine.stored import answers
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.split_batches import splits
 

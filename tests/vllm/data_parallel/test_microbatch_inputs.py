@@ -13,10 +13,6 @@ import numpy as np
 import pytest
 
 from dpsim.contract.interface import HostArray
-from dpsim.vllm.answers import comparison
-from dpsim.vllm.answers.comparison import Difference
-from dpsim.vllm.answers.slices import METADATA, Split, metadata_row
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.microbatch import Slice, Slices, Slicing, Slicing033, SlicingV2
 from dpsim.vllm.data_parallel.microbatch_inputs import (
@@ -27,6 +23,10 @@ from dpsim.vllm.data_parallel.microbatch_inputs import (
     ModelInputs,
     attention_metadata,
 )
+from dpsim_engine import comparison
+from dpsim_engine.comparison import Difference
+from dpsim_engine.slices import METADATA, Split, metadata_row
+from dpsim_engine.stored import answers
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.split_batches import splits
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dpsim.contract.interface import HostArray
-from dpsim.vllm.answers.v2 import Decided
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch_v2 import (
     AgreementV2,
@@ -12,6 +11,7 @@ from dpsim.vllm.data_parallel.batch_v2 import (
     SyncState,
 )
 from dpsim.vllm.graphs.candidates import BatchDescriptor
+from dpsim_engine.v2 import Decided
 
 Kind = type[AgreementV2]
 

@@ -10,10 +10,6 @@ from functools import cache
 
 import pytest
 
-from dpsim.vllm.answers import comparison
-from dpsim.vllm.answers.comparison import Difference, Row
-from dpsim.vllm.answers.stored import answers
-from dpsim.vllm.answers.waves import COORDINATION, WAVES
 from dpsim.vllm.engine.coordination import (
     Changed,
     Coordination,
@@ -23,6 +19,10 @@ from dpsim.vllm.engine.coordination import (
     WaveComplete,
 )
 from dpsim.vllm.engine.waves import EngineWaves, Release014, Release024, Release033
+from dpsim_engine import comparison
+from dpsim_engine.comparison import Difference, Row
+from dpsim_engine.stored import answers
+from dpsim_engine.waves import COORDINATION, WAVES
 from tests.vllm.engine import twins
 
 

@@ -9,11 +9,11 @@ from functools import cache
 
 import pytest
 
-from dpsim.vllm.answers import comparison
-from dpsim.vllm.answers.balance import BALANCE
-from dpsim.vllm.answers.comparison import Row
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.engine.client import ClientView, ClientView028, ClientView033, Sending
+from dpsim_engine import comparison
+from dpsim_engine.balance import BALANCE
+from dpsim_engine.comparison import Row
+from dpsim_engine.stored import answers
 
 VERSIONS = {"0.14.0": ClientView, "0.24.0": ClientView, "0.28.0": ClientView028, "0.31.0": ClientView028} | {
     "0.33.0": ClientView033

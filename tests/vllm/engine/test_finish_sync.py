@@ -10,8 +10,8 @@ from itertools import product
 
 import pytest
 
-from dpsim.vllm.answers.waves import reduced
 from dpsim.vllm.engine.finish_sync import FinishFlag, FinishSync, Numbers, PauseVotes, PauseVotes033, Verdict
+from dpsim_engine.waves import reduced
 
 Rank = tuple[bool, bool]
 """One rank: whether it has unfinished work, and whether it has a pause pending."""

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.vllm.answers import comparison
-from dpsim.vllm.answers.comparison import Difference
-from dpsim.vllm.answers.stored import answers
-from dpsim.vllm.answers.v2 import V2_DISPATCH
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
+from dpsim_engine import comparison
+from dpsim_engine.comparison import Difference
+from dpsim_engine.stored import answers
+from dpsim_engine.v2 import V2_DISPATCH
 from tests.properties import breaks, examples, holds
 from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE, Asked, batches, graph_configs
 

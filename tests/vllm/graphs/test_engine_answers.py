@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.vllm.answers import comparison
-from dpsim.vllm.answers.comparison import Difference
-from dpsim.vllm.answers.dispatch import DISPATCH
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig
 from dpsim.vllm.graphs.dispatcher import (
     Descriptor,
@@ -17,6 +13,10 @@ from dpsim.vllm.graphs.dispatcher import (
     Dispatcher024,
     Dispatcher033,
 )
+from dpsim_engine import comparison
+from dpsim_engine.comparison import Difference
+from dpsim_engine.dispatch import DISPATCH
+from dpsim_engine.stored import answers
 from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE
 from tests.vllm.released import DISPATCHERS
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.vllm.answers.comparison import Difference, Row, differing
-from dpsim.vllm.answers.manager import CAPTURES_004, CHOICES_004, DEPARTURES, SIZES_004
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.graphs.capture import CaptureInputs, CaptureSize, inputs_004, inputs_017
 from dpsim.vllm.graphs.manager import GraphManager
+from dpsim_engine.comparison import Difference, Row, differing
+from dpsim_engine.manager import CAPTURES_004, CHOICES_004, DEPARTURES, SIZES_004
+from dpsim_engine.stored import answers
 from tests.properties import breaks, examples, holds
 from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE, Asked, batches, graph_configs
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.contract.program import Unsuitable
-from dpsim.vllm.answers.comparison import differing
-from dpsim.vllm.answers.ladder import LADDER
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig
 from dpsim.vllm.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033, ladder
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.programs.dp_batch import DataParallelBatch
+from dpsim_engine.comparison import differing
+from dpsim_engine.ladder import LADDER
+from dpsim_engine.stored import answers
 from tests.properties import breaks, holds
 
 RELEASES: dict[str, type[Ladder]] = {"0.17.0": Ladder017, "0.24.0": Ladder024, "0.33.0": Ladder033}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.vllm.answers import comparison
-from dpsim.vllm.answers.comparison import Difference
-from dpsim.vllm.answers.need_mask import NEED_MASK, Rule
-from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.pipeline.batches import Row
 from dpsim.vllm.pipeline.need_mask import needs_024, needs_033
+from dpsim_engine import comparison
+from dpsim_engine.comparison import Difference
+from dpsim_engine.need_mask import NEED_MASK, Rule
+from dpsim_engine.stored import answers
 
 
 def differing(version: str, rule: Rule) -> list[Difference]:

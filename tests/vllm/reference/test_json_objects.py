@@ -11,9 +11,9 @@ import pytest
 from typer.main import get_command
 
 from dpsim.cli.app import app
-from dpsim.vllm.answers.check import Checked, Unasked
-from dpsim.vllm.answers.command_text import as_json
-from dpsim.vllm.answers.comparison import Compared
+from dpsim_engine.check import Checked, Unasked
+from dpsim_engine.command_text import as_json
+from dpsim_engine.comparison import Compared
 from tests import ROOT
 from tests.cli.commands import dpsim_
 from tests.diagnose.dumps.made import MadeJob

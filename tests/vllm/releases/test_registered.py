@@ -10,12 +10,12 @@ import pytest
 
 from dpsim.contract import registry
 from dpsim.scenario.modules import names_to_import
-from dpsim.vllm.answers.kinds import KINDS
 from dpsim.vllm.config import EngineConfig, ParallelConfig033, Topology
 from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.vllm.from_vllm.translate import from_vllm
 from dpsim.vllm.graphs.candidates import CandidateTable
 from dpsim.vllm.releases import V0_33, Absent, named, names, register_release
+from dpsim_engine.kinds import KINDS
 from tests.cli.commands import Answer, dpsim_, write
 from tests.vllm.answers.stand_in import few
 from tests.vllm.releases.conftest import MODULE

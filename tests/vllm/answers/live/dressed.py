@@ -19,8 +19,6 @@ import numpy as np
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from dpsim.vllm.answers.config import AROUND
-from dpsim.vllm.answers.waves import PAUSES, STATE, in_their_words
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, compute_hash
 from dpsim.vllm.config import ParallelConfig as Form
 from dpsim.vllm.config.fields import EPLBConfig
@@ -29,6 +27,8 @@ from dpsim.vllm.data_parallel.batch_v2 import AgreementV2, LocalV2
 from dpsim.vllm.engine.coordination import Coordination, EngineCounts, FirstRequest, FromEngine, StartWave, WaveComplete
 from dpsim.vllm.engine.waves import EngineWaves, Out
 from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
+from dpsim_engine.config import AROUND
+from dpsim_engine.waves import PAUSES, STATE, in_their_words
 
 Members = dict[str, Any]
 

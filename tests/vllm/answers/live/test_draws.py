@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.vllm.answers import check
+from dpsim_engine import check
 from tests.vllm.answers.stand_in import few
 
 

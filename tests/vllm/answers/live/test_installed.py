@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.vllm.answers.live.installed import function, installed
+from dpsim_engine.live.installed import function, installed
 
 
 @pytest.fixture

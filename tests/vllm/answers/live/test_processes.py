@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from dpsim.vllm.answers import check
 from dpsim.vllm.config import CUDAGraphMode, ParallelConfig033
 from dpsim.vllm.data_parallel.batch_v2 import AgreementV2
 from dpsim.vllm.engine.coordination import Coordination, Coordination031, Coordination033
 from dpsim.vllm.engine.waves import EngineWaves, Release031, Release033
+from dpsim_engine import check
 from tests.vllm.answers.live import dressed
 from tests.vllm.answers.stand_in import few
 from tests.vllm.data_parallel.v2_groups import LargestMode
