@@ -97,7 +97,6 @@ def _new_folder(name: str) -> str:
 
 
 def _words(param: Any, value: Any) -> list[str]:
-    """Returns an option as the user types it."""
     flag = param.opts[0]
     if param.is_flag:
         return [flag if value else param.secondary_opts[0]]

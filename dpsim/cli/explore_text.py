@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dpsim.campaign.to_prove import to_prove
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 PAIRS_SHOWN = 5
-
-NO_KINDS: Mapping[str, int] = MappingProxyType({})
 
 VERDICTS = ("proven", "bounded", "sampled", "vacuous", "violated", "refuted", "lost")
 
@@ -267,7 +264,6 @@ def _evidence(explored: Explored, scenario: Scenario, goes_on: str) -> dict[str,
 
 
 def _extras(explored: Explored, shown: Shown, scenario: Scenario, commands: tuple[str, ...]) -> Extras:
-    """Returns the parts of a report besides its findings."""
     from dpsim.campaign.alternatives import of_shown
 
     return of_shown(extras_of_choice(scenario.protocol, *commands), explored.subject, shown, scenario)

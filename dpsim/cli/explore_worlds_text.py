@@ -102,7 +102,6 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
 
 
 def _title(cut: Cut) -> str:
-    """Returns the name of the row of worlds that were cut short."""
     if not cut.begun:
         return "not begun"
     return "bounded" if cut.limit == "length" else "sampled"

@@ -17,15 +17,13 @@ A command is a function whose signature typer reads, and so is a source. Its doc
             raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
         context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
 
-A command may be in an extra of its distribution: `greet = "my_greetings.commands:greet [greetings]"`. If its module is
-not installed, dpsim prints which extra the user needs.
-
 An option changes the scenario that `dpsim run` runs. Its entry point has the name of the command. The function takes
 the scenario first, then the options, each None if the user omits it. It returns the scenario to run.
 
-A module that registers a command or an option should import little besides typer, because `dpsim --help` imports the
-module. If the import of a command's module fails, dpsim prints the error when the user calls this command. If the
-import of an option's module fails, dpsim leaves out the option.
+A module that registers a command or an option should import little besides typer, because `dpsim --help` imports it.
+If the import of a command's module fails, dpsim prints the error when the user calls this command. With an extra, such
+as `more` in `greet = "my_commands:greet [more]"`, it prints that the extra is not installed. If the import of an
+option's module fails, dpsim leaves out the option.
 """
 
 from __future__ import annotations
@@ -79,9 +77,9 @@ def _guarded(command: Callable[..., Any]) -> Callable[..., Any]:
 def _missing(point: EntryPoint, error: Exception) -> Callable[[], NoReturn]:
     message = f"the command {point.name} = {point.value} cannot be loaded: {type(error).__name__}: {error}"
     absent = isinstance(error, ModuleNotFoundError) and error.name == point.module.partition(".")[0]
-    if absent and point.extras and point.dist is not None:
-        extra = f"{point.dist.name}[{','.join(point.extras)}]"
-        message = f"the command {point.name} needs the extra {extra}, which is not installed here"
+    if point.dist and point.extras and absent:
+        extras = ",".join(point.extras)
+        message = f"the command {point.name} needs the extra {point.dist.name}[{extras}], which is not installed here"
     return lambda: fail(message, BAD_INPUT)
 
 

@@ -18,7 +18,6 @@
     workload.py    a small workload that exercises a deployment
     worlds.py      the programs that can run a deployment
     translate.py   combines these steps
-    table.py       prints the table of flags as a document
     command.py     `dpsim scenario from-vllm`
 
 Guarantees: the translation refuses unknown flags by name, reports each ignored flag with the reason, and drops no flag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.vllm.reference import commands, exit_codes, finding_classes, json_objects, keys, scenario_keys
+from tests.vllm.reference import commands, exit_codes, finding_classes, json_objects, keys, scenario_keys, vllm_flags
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/commands.md": commands.page,
@@ -13,4 +13,5 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/json.md": json_objects.page,
     "docs/keys.md": keys.page,
     "docs/scenario-keys.md": scenario_keys.page,
+    "docs/vllm-flags.md": vllm_flags.page,
 }

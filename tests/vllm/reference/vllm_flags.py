@@ -1,11 +1,7 @@
-"""Prints the use of each flag of vLLM as a document, docs/vllm-flags.md; a test compares the file with this text.
-
-python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md
-"""
+"""Generates docs/vllm-flags.md, from the tables that `dpsim scenario from-vllm` uses."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 
 from dpsim.vllm.from_vllm import environment
@@ -21,11 +17,10 @@ _HEAD = """\
     dpsim scenario from-vllm "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --enable-expert-parallel" -o v3.yaml
     dpsim scenario from-vllm - < serve.sh        # the commands of all nodes of a deployment
 
-`python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md` writes this page from the table that `dpsim scenario
-from-vllm` uses, and a test compares both. A flag may have underscores instead of dashes, and `=` before its value. A
-switch `--x` has a form `--no-x`, and a flag with a JSON value also accepts `--flag.key value`. The command refuses a
-flag that is in none of the tables, and names it. `docs/from_vllm` contains command lines from vLLM's documentation,
-each with its scenario.
+`python -m tests.vllm.reference` writes this page from the table that `dpsim scenario from-vllm` uses. A flag may have
+underscores instead of dashes, and `=` before its value. A switch `--x` has a form `--no-x`, and a flag with a JSON
+value also accepts `--flag.key value`. The command refuses a flag that is in none of the tables, and names it.
+`docs/from_vllm` contains command lines from vLLM's documentation, each with its scenario.
 """
 
 _ABOUT: tuple[tuple[Verdict, str, str], ...] = (
@@ -35,8 +30,7 @@ _ABOUT: tuple[tuple[Verdict, str, str], ...] = (
 )
 
 
-def text() -> str:
-    """Returns the document, which ends with a newline."""
+def page() -> str:
     return "\n".join([_HEAD, *_sections()]) + "\n"
 
 
@@ -70,7 +64,3 @@ def _spelled(flag: CommandFlag) -> str:
 
 def _joined(words: Iterable[str]) -> str:
     return "<br>".join(words)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(text())
