@@ -8,6 +8,7 @@ mistakes of `tests.blame.bent`. `legal` lists the mistakes that a call can have,
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -32,6 +33,7 @@ from dpsim.contract.ops import (
     TRANSFER_PEER,
     RawRecord,
 )
+from dpsim.contract.rules.made_groups import with_made
 from dpsim.contract.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from tests.blame.bent import Bend
 
@@ -54,6 +56,8 @@ class Planted(NamedTuple, Generic[Mistake]):
 
 def plant(random: Random, world: World, healthy: Run) -> Planted[Fault | Bend] | None:
     """Returns one mistake; None if the drawn op can have none of the drawn kind."""
+    fixed = {spec.kind for spec in world.communicators}
+    world = with_made(world, healthy.journals)
     alone = {spec.name for spec in world.communicators if len(spec.ranks) == 1}
     calls = [
         [raw for raw in own if raw[KIND] in CALLS and not (raw[KIND] in MEETS and raw[COMMUNICATOR] in alone)]
@@ -61,7 +65,7 @@ def plant(random: Random, world: World, healthy: Run) -> Planted[Fault | Bend] |
     ]
     rank = random.choice([rank for rank, own in enumerate(calls) if own])
     raw = random.choice(calls[rank])
-    kind = random.choice(legal(world, rank, raw))
+    kind = random.choice(legal(world, rank, raw, fixed))
     at = At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])
     if kind in ("count", "dtype", "op", "root"):
         change = changed(random, world, kind, raw)
@@ -69,17 +73,19 @@ def plant(random: Random, world: World, healthy: Run) -> Planted[Fault | Bend] |
     if kind in ("skip", "repeat", *STOPPING):
         name: Any = kind
         return Planted(Fault(name, rank, at), kind, raw)
-    bent = _bent(random, world, healthy, kind, rank, raw)
+    bent = _bent(random, world, healthy, kind, rank, raw, fixed)
     return None if bent is None else Planted(Bend(kind, rank, at, bent), kind, raw)
 
 
-def legal(world: World, rank: int, raw: RawRecord) -> list[str]:
-    """Returns the kinds of mistake that the call of this rank can have."""
+def legal(world: World, rank: int, raw: RawRecord, fixed: Collection[str]) -> list[str]:
+    """Returns the kinds of mistake that the call of this rank can have. `fixed`: the communicators that exist at any
+    time, since the ranks do not make them.
+    """
     kind, found = raw[KIND], list(STOPPING)
     if kind == "collective":
         found += ["skip", "repeat"]
         found += ["count", "dtype", "op"] * (raw[OP] != "barrier") + ["root"] * (raw[COLLECTIVE_ROOT] is not None)
-        found += ["group"] * (raw[COLLECTIVE_ROOT] is None and bool(_others(world, rank, raw)))
+        found += ["group"] * (raw[COLLECTIVE_ROOT] is None and bool(_others(world, rank, raw, fixed)))
     elif kind == "transfer":
         found += ["skip", "repeat", "count", "dtype"]
         found += ["peer"] * (len(spec_of(world, raw).ranks) > 2)
@@ -97,10 +103,11 @@ def spec_of(world: World, raw: RawRecord) -> CommunicatorSpec:
     return next(spec for spec in world.communicators if spec.name == raw[COMMUNICATOR])
 
 
-def _others(world: World, rank: int, raw: RawRecord) -> list[CommunicatorSpec]:
-    """Returns the other communicators of this rank in the domain of the call."""
+def _others(world: World, rank: int, raw: RawRecord, fixed: Collection[str]) -> list[CommunicatorSpec]:
+    """Returns the other communicators of this rank in the domain of the call that exist at any time."""
     own = spec_of(world, raw)
-    return [one for one in world.communicators if one != own and one.domain == own.domain and rank in one.ranks]
+    among = [one for one in world.communicators if one != own and one.kind in fixed]
+    return [one for one in among if one.domain == own.domain and rank in one.ranks]
 
 
 def changed(random: Random, world: World, kind: str, raw: RawRecord) -> dict[str, Any] | None:
@@ -115,12 +122,14 @@ def changed(random: Random, world: World, kind: str, raw: RawRecord) -> dict[str
     return {"root": random.choice(others)} if others else None
 
 
-def _bent(random: Random, world: World, healthy: Run, kind: str, rank: int, raw: RawRecord) -> dict[str, Any] | None:
+def _bent(
+    random: Random, world: World, healthy: Run, kind: str, rank: int, raw: RawRecord, fixed: Collection[str]
+) -> dict[str, Any] | None:
     """Returns the argument that differs, with its other value; None if the run has no other value."""
     if kind in ("lost", "twice"):
         return {}
     if kind == "group":
-        name, values = "kind", {one.kind for one in _others(world, rank, raw)}
+        name, values = "kind", {one.kind for one in _others(world, rank, raw, fixed)}
     elif kind == "peer":
         name, values = (
             "to" if raw[OP] == "send" else "source",

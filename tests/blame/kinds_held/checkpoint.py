@@ -45,7 +45,8 @@ def draw(random: Random) -> Drawn:
                 if epoch >= late:
                     await rank.flag(f"durable{epoch - late}").wait("last_saved")
                 rank.flag(f"snapshot{epoch}").set("snapshot")
-        await saver.join("saver.join")
+        if failed := await saver.join("saver.join"):
+            raise RuntimeError(f"the last snapshot is not written: {failed}")
         await rank.host(ALL).barrier(site="end")
 
     return drawn(size, run, [group("io", range(size))], threaded=True)

@@ -25,12 +25,10 @@ def draw(random: Random) -> Drawn:
     every, padded, size = random.randint(2, 3), random.random() < 0.5, front + back
     table = [[[random.choice((0, 1, 1, 2)) for _ in range(back)] for _ in range(front)] for _ in range(steps)]
 
-    async def agreed(rank: Rank) -> list[tuple[int, int]]:
+    async def agreed(rank: Rank, table: list[list[int]]) -> list[tuple[int, int]]:
         """The peers of this rank in this step, with the number of tokens."""
         attends = rank.rank < front
-        if attends and padded:
-            await rank.host("front").all_reduce(np.array([rank.rank], np.int32), op="max", site="pad")
-        row = np.array(table[rank.step][rank.rank] if attends else [0] * back, np.int32)
+        row = np.array(table[rank.rank] if attends else [0] * back, np.int32)
         routes = (await rank.host(ALL).all_gather(row, site="routes")).reshape(size, back)
         rank.decide("tokens", int(routes.sum()), ALL)
         counts = list(routes[rank.rank]) if attends else list(routes[:front, rank.rank - front])
@@ -39,7 +37,10 @@ def draw(random: Random) -> Drawn:
     async def run(rank: Rank) -> None:
         attends, wire, main = rank.rank < front, rank.device(ALL), rank.stream("main")
         for rank.step in range(steps):
-            held = {peer: main.alloc(count, "int32", "tokens") for peer, count in await agreed(rank)}
+            if attends and padded:
+                await rank.host("front").all_reduce(np.array([rank.rank], np.int32), op="max", site="pad")
+            pairs = await agreed(rank, table[rank.step])
+            held = {peer: main.alloc(count, "int32", "tokens") for peer, count in pairs}
             for sends in (True, False):
                 if attends == sends:
                     for buffer in held.values():

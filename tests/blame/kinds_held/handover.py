@@ -22,7 +22,7 @@ def draw(random: Random) -> Drawn:
     lengths = [random.randint(1, 3) for _ in range(random.randint(3, 8))]
     size, first = 1 + prefill + decode, 1 + prefill
 
-    async def route(rank: Rank) -> None:
+    async def route(rank: Rank, lengths: list[int], window: int) -> None:
         load = dict.fromkeys(range(first, size), 0)
         for rank.step, length in enumerate(lengths):
             if rank.step >= window:
@@ -49,7 +49,7 @@ def draw(random: Random) -> Drawn:
 
     async def run(rank: Rank) -> None:
         if rank.rank < first:
-            return await (fill(rank) if rank.rank else route(rank))
+            return await (fill(rank) if rank.rank else route(rank, lengths, window))
         left, total = prefill, 0
         while left:
             source, header = await rank.host(ALL).recv_any(2, "int32", site="any")
