@@ -119,6 +119,7 @@ def _bent(random: Random, world: World, healthy: Run, kind: str, rank: int, raw:
     """Returns the argument that differs, with its other value; None if the run has no other value."""
     if kind in ("lost", "twice"):
         return {}
+    values: set[Any]
     if kind == "group":
         name, values = "kind", {one.kind for one in _others(world, rank, raw)}
     elif kind == "peer":
