@@ -62,7 +62,7 @@ def bent_run(drawn: Drawn, bend: Bend, raw: RawRecord, healthy: Run) -> tuple[Ru
     calls = [one for one in healthy.journals[bend.rank] if one[THREAD] == bend.at.thread]
     number = sum(_method(one) == (kind, name) for one in calls[: calls.index(raw)])
     program = _Meeting(drawn.program)
-    change = _Change(vars(kind)[name], bend, raw[WHERE], number, program.ranks)
+    change = _Change(vars(kind)[name], bend, raw[WHERE], number, program.met)
     with _replaced(kind, name, change):
         run = SimBackend().run_program(drawn.world, program, None)
     return run, change.applied
@@ -88,10 +88,10 @@ class _Meeting(Program[Any]):
     def __init__(self, inner: Program[Any]) -> None:
         self.inner = inner
         self.threaded = inner.threaded
-        self.ranks: dict[int, Rank] = {}
+        self.met: dict[int, Rank] = {}
 
     async def run(self, rank: Rank, prepared: Any) -> None:
-        self.ranks[rank.rank] = rank
+        self.met[rank.rank] = rank
         await self.inner.run(rank, prepared)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.contract.ops import DECISION_VALUE, KIND
+from dpsim.contract.ops import KIND
 from dpsim.contract.world import Fault, Run, World
 from dpsim.diagnose.injected import never_applied
 from dpsim.sim.backend import SimBackend
@@ -30,13 +30,18 @@ VERDICTS = ("right", "other step", "undecided", "wrong", "not found", "judge fai
 """The verdicts on a run in which a mistake had an effect.
 
 "other step": the checks name the right rank in another step. "undecided": they name no culprit, or several ranks that
-include the right one. "judge failed": the judge raised an exception.
+include the right one. "not found": they find nothing. "judge failed": the judge raised an exception.
+"""
+
+UNSEEN = ("never applied", "ended well")
+"""What else may come of a mistake: it changed no call, or all ranks ended as without it, and no check found anything.
+No check can see the latter, because a program may send what it likes.
 """
 
 
 class Case(NamedTuple):
     """One drawn program with one mistake. `run`: the faulty run, without `injected` records. `accused`: the first
-    finding in a run without the mistake whose ops are late, else None. `came`: one of `VERDICTS`, or "never applied".
+    finding in a run without the mistake whose ops are late, else None. `came`: one of `VERDICTS` or `UNSEEN`.
     """
 
     seed: int
@@ -69,8 +74,8 @@ def cases(name: str, draw: Kind, seeds: Sequence[int], judge: Judge = judge) -> 
         run, applied = faulty(drawn, planted, healthy)
         findings, failed = judged(judge, drawn.world, run)
         came = came_of(planted, findings) if applied else "never applied"
-        if came == "not found" and ends_as(run, healthy):
-            came = "never applied"
+        if came == "not found" and run.ends == healthy.ends:
+            came = "ended well"
         came = "judge failed" if failed else came
         yield Case(seed, drawn, healthy, accused[0] if accused else None, planted, run, findings, came)
 
@@ -100,17 +105,6 @@ def judged(judge: Judge, world: World, run: Run) -> tuple[list[Finding], bool]:
 def stripped(run: Run) -> Run:
     """Returns the run without the records of its faults and delays."""
     return replace(run, journals=[[raw for raw in own if raw[KIND] != "injected"] for own in run.journals])
-
-
-def ends_as(run: Run, healthy: Run) -> bool:
-    """Returns whether all ranks ended as in the healthy run, with the same decisions. Then no check can see a mistake:
-    a program may send any message that it likes.
-    """
-    return run.ends == healthy.ends and _decided(run) == _decided(healthy)
-
-
-def _decided(run: Run) -> list[list[Any]]:
-    return [[(*raw[1:5], raw[DECISION_VALUE]) for raw in own if raw[KIND] == "decision"] for own in run.journals]
 
 
 def came_of(planted: Planted[Any], found: Sequence[Finding]) -> str:

@@ -128,6 +128,7 @@ def _bent(
     """Returns the argument that differs, with its other value; None if the run has no other value."""
     if kind in ("lost", "twice"):
         return {}
+    values: set[Any]
     if kind == "group":
         name, values = "kind", {one.kind for one in _others(world, rank, raw, fixed)}
     elif kind == "peer":

@@ -18,12 +18,9 @@ from tests.blame.drawn import ALL, Drawn, drawn, sized
 
 def draw(random: Random) -> Drawn:
     size, steps = sized(random)
-    window, count, returns = random.randint(1, 3), random.randint(1, 4), random.random() < 0.5
-    return drawn(size, (_by_mail if random.random() < 0.4 else _by_transfers)(size, steps, window, count, returns))
+    window, count, collects = random.randint(1, 3), random.randint(1, 4), random.random() < 0.5
 
-
-def _by_transfers(size: int, steps: int, window: int, count: int, returns: bool):  # type: ignore[no-untyped-def]
-    async def run(rank: Rank) -> None:
+    async def by_transfers(rank: Rank) -> None:
         world, me, credit, flying = rank.host(ALL), rank.rank, window, []
         item = np.zeros(count, np.int32)
         for rank.step in range(steps):
@@ -42,24 +39,20 @@ def _by_transfers(size: int, steps: int, window: int, count: int, returns: bool)
         for sent in flying:
             await sent
 
-    return run
-
-
-def _by_mail(size: int, steps: int, window: int, count: int, returns: bool):  # type: ignore[no-untyped-def]
-    async def run(rank: Rank) -> None:
-        me, credit = rank.rank, window
+    async def by_mail(rank: Rank) -> None:
+        items, credits, me, credit = rank.mailbox("items"), rank.mailbox("credits"), rank.rank, window
         for rank.step in range(steps):
             if me > 0:
-                await rank.mailbox("items").get("item.get")
+                await items.get("item.get")
                 rank.send(me - 1, "credits", 1, "credit.post")
             if me < size - 1:
                 if credit == 0:
-                    await rank.mailbox("credits").get("credit.get")
+                    await credits.get("credit.get")
                     credit += 1
                 rank.send(me + 1, "items", (rank.step, count), "item.post")
                 credit -= 1
-        while returns and me < size - 1 and credit < window:
-            await rank.mailbox("credits").get("credit.last")
+        while collects and me < size - 1 and credit < window:
+            await credits.get("credit.last")
             credit += 1
 
-    return run
+    return drawn(size, by_mail if random.random() < 0.4 else by_transfers)

@@ -9,9 +9,10 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.contract.world import At, Fault
+from tests.blame.plants import Planted
+from tests.blame.tables import Row, Table
 from tests.properties import of_night
-from tests.vllm.blame.campaign import Row, Table, rows
-from tests.vllm.blame.plants import Planted
+from tests.vllm.blame.campaign import rows
 
 SEEDS, ALL = range(5_000, 5_030), range(7_000, 7_450)
 MANY = ALL[: of_night(len(ALL))]
