@@ -3,12 +3,13 @@
     for case in cases("ring", draw, range(200)):
         case.drawn, case.healthy, case.planted, case.run, case.came, case.findings
 
-The mistake is the truth that verdicts are compared with. No journal contains it: `injected` records are removed before
-the checks read a run. Another judge can read `case.run` as well.
+The mistake is the truth that verdicts are compared with. No journal contains it: `injected` records, and the traces of
+a skipped call, are removed before the checks read a run. Another judge can read `case.run` as well.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.contract.ops import KIND
+from dpsim.contract.ops import ADDRESS, KIND, LOOK_NUMBER, LOOK_OF, ORDINAL, SITE, THREAD, RawRecord
 from dpsim.contract.world import Fault, Run, World
 from dpsim.diagnose.injected import never_applied
 from dpsim.sim.backend import SimBackend
@@ -91,7 +92,8 @@ def faulty(drawn: Drawn, planted: Planted[Fault | Bend], healthy: Run) -> tuple[
         return bent_run(drawn, planted.fault, planted.raw, healthy)
     world = replace(drawn.world, faults=(planted.fault,))
     run = SimBackend().run_program(world, drawn.program, None)
-    return stripped(run), not never_applied(world, run)
+    plain = stripped(run)
+    return replace(plain, journals=[without_traces(own) for own in plain.journals]), not never_applied(world, run)
 
 
 def judged(judge: Judge, world: World, run: Run) -> tuple[list[Finding], bool]:
@@ -105,6 +107,26 @@ def judged(judge: Judge, world: World, run: Run) -> tuple[list[Finding], bool]:
 def stripped(run: Run) -> Run:
     """Returns the run without the records of its faults and delays."""
     return replace(run, journals=[[raw for raw in own if raw[KIND] != "injected"] for own in run.journals])
+
+
+def without_traces(journal: list[RawRecord]) -> list[RawRecord]:
+    """Returns the journal without the traces of a fault that skips a call: the answer of the skipped call, and the gap
+    in the ordinals of its site.
+    """
+    calls = {raw[ADDRESS] for raw in journal if raw[KIND] != "learned"}
+    numbers: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    plain = []
+    for raw in journal:
+        if raw[ADDRESS] not in calls:
+            continue
+        own = numbers[raw[THREAD], raw[SITE]]
+        number = own.setdefault(raw[ORDINAL], len(own))
+        new = (*raw[:ORDINAL], number, *raw[ORDINAL + 1 :])
+        if raw[KIND] == "look":
+            of, at = numbers[raw[THREAD], raw[LOOK_OF]], raw[LOOK_NUMBER]
+            new = (*new[:LOOK_NUMBER], of.get(at, at), *new[LOOK_NUMBER + 1 :])
+        plain.append(new)
+    return plain
 
 
 def came_of(planted: Planted[Any], found: Sequence[Finding]) -> str:
