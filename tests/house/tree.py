@@ -47,6 +47,9 @@ ROOMS = (
 
 OF_SEVERAL = {
     "beginner": "mistakes of a first protocol, on sim and gloo: the page that shows what `dpsim run` prints",
+    "blame": "whom the checks blame in drawn protocols of many kinds: sim and checks",
+    "blame/kinds": "the kinds of these protocols",
+    "blame/kinds_held": "more kinds, by another author",
     "determinism": "the same again, whatever runs it: all of dpsim and real",
     "house": "the tree itself",
     "interpreter": "all that the contract allows, read off the contract alone: sim, explore and checks",

@@ -7,39 +7,27 @@ cannot have a fault of the drawn kind, another kind that it can have replaces it
 from __future__ import annotations
 
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpsim.contract.ops import (
     COLLECTIVE_ROOT,
     COMMUNICATOR,
-    COUNT,
-    DTYPE,
     KIND,
     OP,
     ORDINAL,
     SITE,
-    STEP,
     THREAD,
     RawRecord,
 )
-from dpsim.contract.world import At, Delay, Fault, Run, World
+from dpsim.contract.world import At, Fault, Run, World
+from tests.blame.plants import STOPPING, Planted, changed
 
 CALLS = ("collective", "transfer")
-STOPPING = ("die", "raise", "hang")
 CHANGES = ("skip", "repeat", "count", "dtype", "op", "root", "die")
 STOPPED_AT = frozenset({"collective", "transfer", "launch", "alloc", "read", "post", "take"})
-DELAYED = frozenset({"collective", "transfer", "launch", "post", "read", "take", "store"})
 
 
-class Planted(NamedTuple):
-    """A fault, its kind, and the record of the healthy run at which it applies."""
-
-    fault: Fault
-    kind: str
-    raw: RawRecord
-
-
-def plant(random: Random, world: World, healthy: Run) -> Planted | None:
+def plant(random: Random, world: World, healthy: Run) -> Planted[Fault] | None:
     """Returns one fault, or None if the drawn record can have no fault of its kind."""
     shared = {spec.name for spec in world.communicators if len(spec.ranks) > 1}
     actors = [rank for rank, own in enumerate(healthy.journals) if any(raw[KIND] in (*CALLS, "post") for raw in own)]
@@ -70,38 +58,5 @@ def _suited(random: Random, kind: str, raw: RawRecord) -> str:
 
 
 def _change(random: Random, world: World, kind: str, raw: RawRecord) -> dict[str, Any] | None:
-    """Returns the changed field of an altered call, or {} for other kinds.
-
-    Returns None if the field has no other legal value.
-    """
-    if kind == "count":
-        return {"count": raw[COUNT] + 1 if random.random() < 0.5 or raw[COUNT] < 2 else raw[COUNT] - 1}
-    if kind == "dtype":
-        return {"dtype": "int64" if raw[DTYPE] != "int64" else "int32"}
-    if kind == "op":
-        return {"op": "broadcast" if raw[OP] != "broadcast" else "all_reduce"}
-    if kind == "root":
-        spec = next(spec for spec in world.communicators if spec.name == raw[COMMUNICATOR])
-        others = [member for member in spec.ranks if member != raw[COLLECTIVE_ROOT]]
-        return {"root": random.choice(others)} if others else None
-    return {}
-
-
-def slow(random: Random, world: World, healthy: Run) -> tuple[Delay, ...]:
-    """Returns delays that a healthy protocol has to tolerate: some actors start late, and up to three ops are late."""
-    places = [
-        (rank, At(raw[SITE], raw[ORDINAL], thread=raw[THREAD]))
-        for rank, own in enumerate(healthy.journals)
-        for raw in own
-        if raw[KIND] in DELAYED
-    ]
-    late = [
-        Delay(rank, At(), random.choice((10**3, 10**6, 10**9))) for rank in range(world.actors) if random.random() < 0.5
-    ]
-    ops = random.sample(places, min(len(places), 3))
-    return (*late, *(Delay(rank, at, random.choice((10**4, 10**6, 10**8))) for rank, at in ops))
-
-
-def step_of(planted: Planted) -> int:
-    """Returns the step of the record at which the fault applies."""
-    return int(planted.raw[STEP])
+    """Returns the changed field of an altered call, or {} for other kinds; None if it has no other legal value."""
+    return changed(random, world, kind, raw) if kind in ("count", "dtype", "op", "root") else {}

@@ -20,23 +20,24 @@ from typing import NamedTuple
 
 import pytest
 
-from dpsim.contract.world import Run, World
+from dpsim.contract.world import Fault, Run, World
 from dpsim.diagnose.dumps.explanation import Explanation
 from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
 from dpsim.scenario import scenario_from
 from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
+from tests.blame.plants import Planted
 from tests.diagnose.dumps.from_runs import write
 from tests.vllm.blame.families import FAMILIES
-from tests.vllm.blame.plants import Planted, plant
+from tests.vllm.blame.plants import plant
 
 
 class DumpedWorld(NamedTuple):
     """A world, its fault, and the explanation of its dumps without and with the fault."""
 
     seed: int
-    planted: Planted
+    planted: Planted[Fault]
     healthy: Explanation
     found: Explanation
 
