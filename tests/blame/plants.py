@@ -8,6 +8,7 @@ mistakes of `tests.blame.bent`. `legal` lists the mistakes that a call can have,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,6 +19,10 @@ from dpsim.contract.ops import (
     COUNT,
     DTYPE,
     FLAG_HOW,
+    GROUP_COMMUNICATOR,
+    GROUP_DEVICE,
+    GROUP_KIND,
+    GROUP_RANKS,
     KIND,
     OP,
     ORDINAL,
@@ -54,6 +59,7 @@ class Planted(NamedTuple, Generic[Mistake]):
 
 def plant(random: Random, world: World, healthy: Run) -> Planted[Fault | Bend] | None:
     """Returns one mistake; None if the drawn op can have none of the drawn kind."""
+    world = replace(world, communicators=(*world.communicators, *made_groups(healthy)))
     alone = {spec.name for spec in world.communicators if len(spec.ranks) == 1}
     calls = [
         [raw for raw in own if raw[KIND] in CALLS and not (raw[KIND] in MEETS and raw[COMMUNICATOR] in alone)]
@@ -74,12 +80,14 @@ def plant(random: Random, world: World, healthy: Run) -> Planted[Fault | Bend] |
 
 
 def legal(world: World, rank: int, raw: RawRecord) -> list[str]:
-    """Returns the kinds of mistake that the call of this rank can have."""
+    """Returns the kinds of mistake that the call of this rank can have. A barrier is on no other group, because records
+    do not tell it from the calls that make a group and leave one.
+    """
     kind, found = raw[KIND], list(STOPPING)
     if kind == "collective":
         found += ["skip", "repeat"]
         found += ["count", "dtype", "op"] * (raw[OP] != "barrier") + ["root"] * (raw[COLLECTIVE_ROOT] is not None)
-        found += ["group"] * (raw[COLLECTIVE_ROOT] is None and bool(_others(world, rank, raw)))
+        found += ["group"] * (raw[COLLECTIVE_ROOT] is None and raw[OP] != "barrier" and bool(_others(world, rank, raw)))
     elif kind == "transfer":
         found += ["skip", "repeat", "count", "dtype"]
         found += ["peer"] * (len(spec_of(world, raw).ranks) > 2)
@@ -90,6 +98,18 @@ def legal(world: World, rank: int, raw: RawRecord) -> list[str]:
     elif kind == "flag":
         found += ["lost"] * (raw[FLAG_HOW] == "set")
     return found
+
+
+def made_groups(run: Run) -> list[CommunicatorSpec]:
+    """Returns the communicators that the ranks made during the run, once each."""
+    made = {}
+    for raw in (raw for own in run.journals for raw in own if raw[KIND] == "group"):
+        name, kind, members = raw[GROUP_COMMUNICATOR], raw[GROUP_KIND], raw[GROUP_RANKS]
+        if raw[GROUP_DEVICE]:
+            made[name] = CommunicatorSpec(kind, name, "device", members)
+            name = f"{name}.host"
+        made[name] = CommunicatorSpec(kind, name, "host", members)
+    return [*made.values()]
 
 
 def spec_of(world: World, raw: RawRecord) -> CommunicatorSpec:

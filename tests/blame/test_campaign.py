@@ -1,0 +1,52 @@
+"""Tests the shares of right and wrong culprits that the checks have to reach in each kind of protocol."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.blame.campaign import HELD, KINDS, main, rows
+from tests.blame.reaches import Reach, missed
+from tests.blame.tables import Table
+from tests.properties import of_night
+
+SEEDS, ALL = range(5_000, 5_020), range(10_000, 12_000)
+MANY = ALL[: of_night(len(ALL))]
+REACHES = {
+    "baton": Reach(90, 1),
+}
+HELD_REACH = Reach(0, 100)
+"""The bounds of each kind that is held back."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_twenty_protocols_few_ranks_are_blamed_wrongly(kind: str) -> None:
+    table = Table.of(kind, list(rows(kind, SEEDS)))
+    print(table.line())
+    assert not missed(table, REACHES[kind], len(SEEDS) / len(ALL))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", [*KINDS, *HELD])
+def test_of_many_protocols(kind: str) -> None:
+    table = Table.of(kind, list(rows(kind, MANY)))
+    print(table.line())
+    assert not missed(table, REACHES.get(kind, HELD_REACH), len(MANY) / len(ALL))
+
+
+def test_each_kind_has_a_bound() -> None:
+    assert {*REACHES} == {*KINDS}
+
+
+def test_the_command_prints_a_table_and_writes_lines_of_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows.jsonl"
+    main(["ring", "0", "4", "--shown", "1", "--json", str(out)])
+    assert capsys.readouterr().out.startswith("ring ")
+    told = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [one["seed"] for one in told] == [0, 1, 2, 3]
+    assert {one["came"] for one in told} <= {"right", "undecided"}
