@@ -74,7 +74,7 @@ def test_the_verdict_compares_the_first_finding_with_the_truth(found: Sequence[F
     assert came_of(Planted(Fault("skip", 1, At("meet", 0)), "skip", raw), found) == came
 
 
-def test_a_judge_that_raises_is_told() -> None:
+def test_a_judge_that_raises_is_counted() -> None:
     def raising(world: World, run: Run) -> list[Finding]:
         if not run.finished:
             raise KeyError("a rank without an end")
@@ -89,7 +89,7 @@ def test_a_healthy_run_with_a_finding_ends_the_campaign() -> None:
         next(cases("ring", KINDS["ring"], [0], lambda world, run: [accuse(0, 0)]))
 
 
-def test_what_no_check_can_see_is_told_apart() -> None:
-    """A message that nobody takes ends no run in another way."""
+def test_what_no_check_can_see_has_its_own_count() -> None:
+    """No rank takes the second message, so the run ends as before."""
     (case,) = cases("coordinator", KINDS["coordinator"], [SENT_TWICE])
     assert (case.planted.kind, case.came, case.run.finished) == ("twice", "ended well", True)
