@@ -1,8 +1,10 @@
 """Reaches: the shares of right and wrong culprits that a campaign has to reach.
 
-reach = Reach(right=85, wrong=0.5)
-missed(table, reach)               # ["84.4 % right"], or empty
-missed(table, reach, part=0.1)     # the table has a tenth of the worlds of the bound: only what chance does not explain
+    reach = Reach(right=85, wrong=0.5)
+    missed(table, reach)               # ["84.4 % right"], or empty
+    missed(table, reach, part=0.1)     # the same for a tenth of the worlds of the bound
+
+A bound holds for a set of worlds; a sample of them misses it by chance now and then.
 """
 
 from __future__ import annotations

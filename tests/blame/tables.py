@@ -1,8 +1,10 @@
 """Tables: counts the verdicts on worlds with one mistake each. It is the same for all campaigns.
 
-seen = list(rows)                          # of one family of worlds, or of one kind of protocols
-print(Table.of("ring", seen).line())
-run_command(sys.argv[1:], {"ring": rows_of_ring}, {"all": ["ring"]})
+    seen = list(rows)                          # of one family of worlds, or of one kind of protocols
+    print(Table.of("ring", seen).line())
+    run_command(sys.argv[1:], {"ring": rows_of_ring}, {"all": ["ring"]})
+
+A table has a share for each verdict, and the number of healthy runs in which a rank was accused.
 """
 
 from __future__ import annotations
