@@ -8,6 +8,7 @@ helpers.
     answers.py      all answers to the questions of a run, for brute force
     night.py        the parts of `make nightly`, each within its bound
     documents.py    follows the commands and files of a document word for word
+    blame/          whom the checks blame in drawn protocols of many kinds, each with one mistake
     worlds/         small programs, each healthy and with a bug, in all their schedules
     soundness/      programs that exploring must not call proven
     determinism/    the same run in any process; 5 % of all simulated runs are repeated

@@ -54,15 +54,16 @@ PARTS = (
     Part("scenarios", 7),
     Part("swarm", 6),
     Part("small", 6),
-    Part("museum", 9),
+    Part("museum", 8),
     Part("oracle", 8, ("tests/interpreter",)),
-    Part("search", 10, SEARCH),
+    Part("search", 9, SEARCH),
     Part("readers", 8, (*READERS, *OF_VLLM)),
-    Part("real", 10, ("tests/real", "tests/diagnose", "scenarios")),
+    Part("real", 9, ("tests/real", "tests/diagnose", "scenarios")),
     Part("torch", 9, ("tests/torch", "tests/vllm/torch")),
     Part("planted", 8, ("tests/vllm/planted",)),
+    Part("culprits", 4, ("tests/blame",)),
     Part("against", 9, ("tests/interpreter/test_against.py", "tests/vllm/test_against_gloo.py")),
-    Part("models", 10, ("tests/vllm",)),
+    Part("models", 9, ("tests/vllm",)),
 )
 """The parts in the order of a night."""
 

@@ -94,6 +94,9 @@ class _Meeting(Program[Any]):
         self.met[rank.rank] = rank
         await self.inner.run(rank, prepared)
 
+    async def serve(self, rank: Rank, prepared: Any) -> None:
+        await self.inner.serve(rank, prepared)
+
 
 class _Change:
     """A descriptor in place of a method: the call with this `number` of the rank's thread differs."""

@@ -110,8 +110,8 @@ def stripped(run: Run) -> Run:
 
 
 def without_traces(journal: list[RawRecord]) -> list[RawRecord]:
-    """Returns the journal without the traces of a fault that skips a call: the answer of the skipped call, and the gap
-    in the ordinals of its site.
+    """Returns the journal without the traces of a fault that skips a call. These are the answer of the call, and the
+    gap in the ordinals of its site.
     """
     calls = {raw[ADDRESS] for raw in journal if raw[KIND] != "learned"}
     numbers: defaultdict[tuple[str, str], dict[int, int]] = defaultdict(dict)

@@ -49,7 +49,7 @@ Kind: TypeAlias = Callable[[Random], Drawn]
 
 
 class Protocol(Program[Any]):
-    """Every rank runs the script. It starts in step 0."""
+    """Every rank and service runs the script. It starts in step 0."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -58,6 +58,9 @@ class Protocol(Program[Any]):
         rank.step = 0
         await self.script(rank)
 
+    async def serve(self, rank: Rank, prepared: Any) -> None:
+        await self.run(rank, prepared)
+
 
 class Threaded(Protocol):
     """The same, and its ranks may start host threads."""
@@ -65,8 +68,14 @@ class Threaded(Protocol):
     threaded = True
 
 
-def drawn(size: int, script: Script, groups: Sequence[CommunicatorSpec] = (), threaded: bool = False) -> Drawn:
-    """Returns the protocol with the groups of all ranks (`ALL`) and these `groups`.
+def drawn(
+    size: int,
+    script: Script,
+    groups: Sequence[CommunicatorSpec] = (),
+    threaded: bool = False,
+    services: Sequence[str] = (),
+) -> Drawn:
+    """Returns the protocol with the groups of all ranks (`ALL`) and these `groups`. Services run the script, too.
 
     `text` lists the local variables of the caller that the script uses.
     """
@@ -74,7 +83,8 @@ def drawn(size: int, script: Script, groups: Sequence[CommunicatorSpec] = (), th
     told = {"size": size} | dict(zip(script.__code__.co_freevars, cells, strict=True))
     text = ", ".join(f"{name} {value}" for name, value in told.items() if not callable(value))
     every = [group(ALL, range(size)), group(ALL, range(size), "device")]
-    return Drawn(World(size, (*every, *groups)), (Threaded if threaded else Protocol)(script), text)
+    world = World(size, (*every, *groups), services=tuple(services))
+    return Drawn(world, (Threaded if threaded else Protocol)(script), text)
 
 
 def group(kind: str, ranks: Sequence[int], domain: Domain = "host") -> CommunicatorSpec:

@@ -8,7 +8,7 @@ mistakes of `tests.blame.bent`. `legal` lists the mistakes that a call can have,
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from dataclasses import replace
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -19,6 +19,10 @@ from dpsim.contract.ops import (
     COUNT,
     DTYPE,
     FLAG_HOW,
+    GROUP_COMMUNICATOR,
+    GROUP_DEVICE,
+    GROUP_KIND,
+    GROUP_RANKS,
     KIND,
     OP,
     ORDINAL,
@@ -33,7 +37,6 @@ from dpsim.contract.ops import (
     TRANSFER_PEER,
     RawRecord,
 )
-from dpsim.contract.rules.made_groups import with_made
 from dpsim.contract.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from tests.blame.bent import Bend
 
@@ -56,8 +59,7 @@ class Planted(NamedTuple, Generic[Mistake]):
 
 def plant(random: Random, world: World, healthy: Run) -> Planted[Fault | Bend] | None:
     """Returns one mistake; None if the drawn op can have none of the drawn kind."""
-    fixed = {spec.kind for spec in world.communicators}
-    world = with_made(world, healthy.journals)
+    world = replace(world, communicators=(*world.communicators, *made_groups(healthy)))
     alone = {spec.name for spec in world.communicators if len(spec.ranks) == 1}
     calls = [
         [raw for raw in own if raw[KIND] in CALLS and not (raw[KIND] in MEETS and raw[COMMUNICATOR] in alone)]
@@ -65,7 +67,7 @@ def plant(random: Random, world: World, healthy: Run) -> Planted[Fault | Bend] |
     ]
     rank = random.choice([rank for rank, own in enumerate(calls) if own])
     raw = random.choice(calls[rank])
-    kind = random.choice(legal(world, rank, raw, fixed))
+    kind = random.choice(legal(world, rank, raw))
     at = At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])
     if kind in ("count", "dtype", "op", "root"):
         change = changed(random, world, kind, raw)
@@ -73,19 +75,19 @@ def plant(random: Random, world: World, healthy: Run) -> Planted[Fault | Bend] |
     if kind in ("skip", "repeat", *STOPPING):
         name: Any = kind
         return Planted(Fault(name, rank, at), kind, raw)
-    bent = _bent(random, world, healthy, kind, rank, raw, fixed)
+    bent = _bent(random, world, healthy, kind, rank, raw)
     return None if bent is None else Planted(Bend(kind, rank, at, bent), kind, raw)
 
 
-def legal(world: World, rank: int, raw: RawRecord, fixed: Collection[str]) -> list[str]:
-    """Returns the kinds of mistake that the call of this rank can have. `fixed`: the communicators that exist at any
-    time, since the ranks do not make them.
+def legal(world: World, rank: int, raw: RawRecord) -> list[str]:
+    """Returns the kinds of mistake that the call of this rank can have. A barrier is on no other group, because records
+    do not tell it from the calls that make a group and leave one.
     """
     kind, found = raw[KIND], list(STOPPING)
     if kind == "collective":
         found += ["skip", "repeat"]
         found += ["count", "dtype", "op"] * (raw[OP] != "barrier") + ["root"] * (raw[COLLECTIVE_ROOT] is not None)
-        found += ["group"] * (raw[COLLECTIVE_ROOT] is None and bool(_others(world, rank, raw, fixed)))
+        found += ["group"] * (raw[COLLECTIVE_ROOT] is None and raw[OP] != "barrier" and bool(_others(world, rank, raw)))
     elif kind == "transfer":
         found += ["skip", "repeat", "count", "dtype"]
         found += ["peer"] * (len(spec_of(world, raw).ranks) > 2)
@@ -98,16 +100,27 @@ def legal(world: World, rank: int, raw: RawRecord, fixed: Collection[str]) -> li
     return found
 
 
+def made_groups(run: Run) -> list[CommunicatorSpec]:
+    """Returns the communicators that the ranks made during the run, once each."""
+    made = {}
+    for raw in (raw for own in run.journals for raw in own if raw[KIND] == "group"):
+        name, kind, members = raw[GROUP_COMMUNICATOR], raw[GROUP_KIND], raw[GROUP_RANKS]
+        if raw[GROUP_DEVICE]:
+            made[name] = CommunicatorSpec(kind, name, "device", members)
+            name = f"{name}.host"
+        made[name] = CommunicatorSpec(kind, name, "host", members)
+    return [*made.values()]
+
+
 def spec_of(world: World, raw: RawRecord) -> CommunicatorSpec:
     """Returns the communicator of a collective or transfer."""
     return next(spec for spec in world.communicators if spec.name == raw[COMMUNICATOR])
 
 
-def _others(world: World, rank: int, raw: RawRecord, fixed: Collection[str]) -> list[CommunicatorSpec]:
-    """Returns the other communicators of this rank in the domain of the call that exist at any time."""
+def _others(world: World, rank: int, raw: RawRecord) -> list[CommunicatorSpec]:
+    """Returns the other communicators of this rank in the domain of the call."""
     own = spec_of(world, raw)
-    among = [one for one in world.communicators if one != own and one.kind in fixed]
-    return [one for one in among if one.domain == own.domain and rank in one.ranks]
+    return [one for one in world.communicators if one != own and one.domain == own.domain and rank in one.ranks]
 
 
 def changed(random: Random, world: World, kind: str, raw: RawRecord) -> dict[str, Any] | None:
@@ -122,15 +135,13 @@ def changed(random: Random, world: World, kind: str, raw: RawRecord) -> dict[str
     return {"root": random.choice(others)} if others else None
 
 
-def _bent(
-    random: Random, world: World, healthy: Run, kind: str, rank: int, raw: RawRecord, fixed: Collection[str]
-) -> dict[str, Any] | None:
+def _bent(random: Random, world: World, healthy: Run, kind: str, rank: int, raw: RawRecord) -> dict[str, Any] | None:
     """Returns the argument that differs, with its other value; None if the run has no other value."""
     if kind in ("lost", "twice"):
         return {}
     values: set[Any]
     if kind == "group":
-        name, values = "kind", {one.kind for one in _others(world, rank, raw, fixed)}
+        name, values = "kind", {one.kind for one in _others(world, rank, raw)}
     elif kind == "peer":
         name, values = (
             "to" if raw[OP] == "send" else "source",

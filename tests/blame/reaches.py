@@ -1,8 +1,10 @@
 """Reaches: the shares of right and wrong culprits that a campaign has to reach.
 
-reach = Reach(right=85, wrong=0.5)
-missed(table, reach)               # ["84.4 % right"], or empty
-missed(table, reach, part=0.1)     # the table has a tenth of the worlds of the bound: only what chance does not explain
+    reach = Reach(right=85, wrong=0.5)
+    missed(table, reach)               # ["84.4 % right"], or empty
+    missed(table, reach, part=0.1)     # the same for a tenth of the worlds of the bound
+
+A bound holds for a set of worlds; a sample of them misses it by chance now and then.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ CHANCE = 0.01
 
 class Reach(NamedTuple):
     """Bounds, in percent of the worlds in which the fault changed the run: the least right share, the largest wrong
-    share.
+    share. A run at which the judge failed is wrong.
     """
 
     right: float
@@ -32,10 +34,13 @@ def missed(table: Table, reach: Reach, part: float = 1) -> list[str]:
     sample = table.applied
     worlds = round(sample / part)
     right, wrong = ceil(worlds * reach.right / 100), floor(worlds * reach.wrong / 100)
-    others = sample - table.counts["wrong"]
+    others = sample - table.counts["wrong"] - table.counts["judge failed"]
     found = {
         f"{table.share('right'):.1f} % right": at_most(table.counts["right"], sample, right, worlds) < CHANCE,
-        f"{table.share('wrong'):.1f} % wrong": at_most(others, sample, worlds - wrong, worlds) < CHANCE,
+        f"{table.share('wrong') + table.share('judge failed'):.1f} % wrong": at_most(
+            others, sample, worlds - wrong, worlds
+        )
+        < CHANCE,
         f"{table.counts['not found']} not found": table.counts["not found"] > 0,
         f"{table.accused} accused": table.accused > 0,
     }

@@ -1,8 +1,10 @@
 """Tables: counts the verdicts on worlds with one mistake each. It is the same for all campaigns.
 
-seen = list(rows)                          # of one family of worlds, or of one kind of protocols
-print(Table.of("ring", seen).line())
-run_command(sys.argv[1:], {"ring": rows_of_ring}, {"all": ["ring"]})
+    seen = list(rows)                          # of one family of worlds, or of one kind of protocols
+    print(Table.of("ring", seen).line())
+    run_command(sys.argv[1:], {"ring": rows_of_ring}, {"all": ["ring"]})
+
+A table has a share for each verdict, and the number of healthy runs in which a rank was accused.
 """
 
 from __future__ import annotations
@@ -111,25 +113,30 @@ def run_command(words: list[str], families: Mapping[str, Rows], several: Mapping
     """
     shown = int(words[words.index("--shown") + 1]) if "--shown" in words else 0
     out = Path(words[words.index("--json") + 1]) if "--json" in words else None
-    lines: list[str] = []
     name, low, high = words[:3]
+    every: list[Row] = []
     for family in several.get(name, [name]):
         seen = list(families[family](range(int(low), int(high))))
         print(Table.of(family, seen).line(), flush=True)
+        every += seen
         if out is not None:
-            lines += [f"{row.json()}\n" for row in seen]
-            out.write_text("".join(lines))
-        if name not in several:
-            _causes(seen, shown)
+            out.write_text("".join(f"{row.json()}\n" for row in every))
+    _mistakes(every)
+    if name not in several:
+        _causes(every, shown)
 
 
-def _causes(seen: list[Row], shown: int) -> None:
-    """Prints the verdicts of each kind of mistake, the causes of what is not right, and `shown` such worlds."""
+def _mistakes(seen: list[Row]) -> None:
+    """Prints the verdicts on each kind of mistake."""
     by_kind: dict[str, Counter[str]] = {}
     for row in seen:
         by_kind.setdefault(f"{row.planted.kind} {row.planted.raw[KIND]}", Counter())[row.came] += 1
     for kind, counts in sorted(by_kind.items()):
         print(f"  {kind:24}", dict(counts))
+
+
+def _causes(seen: list[Row], shown: int) -> None:
+    """Prints the causes of what is not right, and `shown` such worlds."""
     wrong = [row for row in seen if row.came not in ("right", *UNSEEN) or row.accused]
     for cause, number in Counter(row.cause for row in wrong).most_common():
         print(f"  {number:4} {' | '.join(cause)}")

@@ -18,7 +18,7 @@ def made(came: str, accused: bool = False) -> Row:
     raw = ("collective", 3, "main", "agree", 0, "a.py:1")
     planted = Planted(Fault("skip", 0, At("agree", 0)), "skip", raw)
     against = Finding("ledger", "HANG", "", None, (0, 0)) if accused else None
-    return Row("dbo", 1, planted, came, None, against)
+    return Row("ring", 1, planted, came, None, against)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def made(came: str, accused: bool = False) -> Row:
     ],
 )
 def test_a_table_that_reaches_less_is_noticed(seen: list[str], said: list[str]) -> None:
-    assert missed(Table.of("dbo", [made(came) for came in seen]), REACH) == said
+    assert missed(Table.of("ring", [made(came) for came in seen]), REACH) == said
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_part_of_the_worlds_misses_a_bound_only_beyond_chance(
     sample is likely.
     """
     seen = ["right"] * right + ["wrong"] * wrong + ["undecided"] * (45 - right - wrong)
-    assert missed(Table.of("pp_tokens", [made(came) for came in seen]), Reach(85, 0.5), part) == said
+    assert missed(Table.of("ring", [made(came) for came in seen]), Reach(85, 0.5), part) == said
 
 
 def test_an_accused_healthy_run_is_noticed() -> None:
-    assert missed(Table.of("dbo", [made("right", accused=True)]), REACH) == ["1 accused"]
+    assert missed(Table.of("ring", [made("right", accused=True)]), REACH) == ["1 accused"]

@@ -1,7 +1,9 @@
 """baton: two host threads of each rank take turns by flags. One computes, the other one communicates.
 
-main, step k:   ready.set, then done.wait and done.clear
-comm, step k:   ready.wait and ready.clear, meet.sum of all ranks, then done.set
+    main, step k:   ready.set, then done.wait and done.clear
+    comm, step k:   ready.wait and ready.clear, meet.sum of all ranks, then done.set
+
+Both threads set the step themselves, once for each iteration.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """farm: workers ask a master for tasks, and the master takes the requests as they come (any source).
 
     a worker:    ask.send, then task.recv, until the task is 0
-    the master:  ask.any, then task.send to whoever asked; its step is the number of the task
+    the master:  ask.any, then task.send to the rank that asked; its step is the number of the task
 
 Each worker has its own pace, so the master serves the workers unequally often.
 """

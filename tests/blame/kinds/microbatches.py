@@ -1,8 +1,10 @@
 """microbatches: a pipeline of stages that runs one forward and one backward pass in turn, after unequal warm-ups.
 
-stage s:  size - s - 1 forward passes, then forward and backward in turn, then the other backward passes
-forward:  act.recv from the stage before, act.send to the next       backward:  grad.recv, grad.send
-then all stages meet in step.sum; the step is the number of the iteration
+    stage s:  size - s - 1 forward passes, then forward and backward in turn, then the other backward passes
+    forward:  act.recv from the stage before, act.send to the next       backward:  grad.recv, grad.send
+    then all stages meet in step.sum; the step is the number of the iteration
+
+Transfers are awaited at the end of the run.
 """
 
 from __future__ import annotations

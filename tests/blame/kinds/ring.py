@@ -1,6 +1,8 @@
 """ring: in each step, a piece of every rank travels around the ring, and each rank adds up all pieces.
 
-step 0, three ranks:  ring.send, ring.recv  twice, then the decision `total`
+    step 0, three ranks:  ring.send, ring.recv  twice, then the decision `total`
+
+The step is the number of the round trip, so a step has several calls of each site.
 """
 
 from __future__ import annotations

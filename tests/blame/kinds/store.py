@@ -1,8 +1,8 @@
 """store: ranks meet by keys and counters of a store, as they do before they have a communicator.
 
-    rank 0:  store.open          others:  store.join
-    step k:  own.set of "k/RANK", peer.get of the keys of others, then a barrier: count.add on "k/count"; the last rank
-             sets "k/go" (go.set), and the others wait for it (go.get)
+    rank 0:   store.open          others:  store.join
+    step k:   own.set of "k/RANK", peer.get of the keys of others, then a barrier
+    barrier:  count.add on "k/count"; go.set of "k/go" by the last rank, go.get by the others
 
 With time-outs, a rank that waits too long raises.
 """

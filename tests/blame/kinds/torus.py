@@ -1,7 +1,9 @@
 """torus: ranks in rows and columns. In each step, a rank meets its row, then its column, and exchanges borders.
 
-host:    row.sum, col.gather, then east.send and west.recv with the neighbours of the row
-device:  row.sum, col.share on streams; a read of the buffer ends the step
+    host:    row.sum, col.gather, then east.send and west.recv with the neighbours of the row
+    device:  row.sum, col.share on streams; a read of the buffer ends the step
+
+Each rank is in two groups, and the order of the two calls is the same on all ranks.
 """
 
 from __future__ import annotations
