@@ -123,9 +123,7 @@ class SimBackend:
     def run_program(
         self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None
     ) -> SimRun:
-        """Runs a `Program` object, where `run` takes the program's name. `prepared` is what `registry.prepared`
-        returned.
-        """
+        """As `run`, for a `Program` object. `prepared` is what `registry.prepared` returned."""
         if not isinstance(program, Program):
             refuse_no_program(program)
         machine = self._machine(world, program)
@@ -157,7 +155,6 @@ class SimBackend:
         return run
 
     def _run_down(self, wiring: Wiring, run: SimRun) -> None:
-        """Runs the machine to the end of the run, and takes it down."""
         machine, before = wiring.machine, VARIABLES.copy()
         try:
             _go_on(wiring, run)
@@ -184,9 +181,6 @@ class SimBackend:
 
 
 def _go_on(wiring: Wiring, run: SimRun) -> None:
-    """Runs the machine until no op can happen any more. It records in `run` if the run has no end, or lacks memory or
-    files.
-    """
     try:
         with rare_collections(), NoExits():
             wiring.machine.run(wiring.look)
@@ -211,9 +205,6 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
 
 
 def _judge(wiring: Wiring, run: SimRun) -> None:
-    """Records the end of each rank that is still "blocked" but waits in an idle get, then who waits where, and how the
-    run ended.
-    """
     ends = run.ends
     for rank in wiring.ranks:
         if not wiring.idle(rank) or ends[rank.rank] != "blocked":

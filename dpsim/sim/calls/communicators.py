@@ -110,7 +110,6 @@ def _flat_copy(array: HostArray) -> HostArray:
 
 
 def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
-    """Returns `count` elements: those of the input, then zeros."""
     result = np.zeros(count, source.dtype)
     size = min(count, source.size)
     result[:size] = source[:size]
@@ -169,9 +168,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 on.chain.queue.append(on.chain.tail)
 
     def _pass(self, own: Contribution) -> None:
-        """Drops a collective to which this rank contributes nothing and from which it receives nothing. NCCL also drops
-        it when the host issues the call. The call takes no place on the stream and no turn on the communicator.
-        """
+        """A collective that moves nothing for this rank takes no place and no turn; NCCL drops it on the host, too."""
         last, rank = self.group.last, self.host.rank
         before = last.pop(rank, None)
         self.group.join(self.host, own)
@@ -231,9 +228,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             on.chain.queue.append(end)
 
     def _makes(self, issue: Issue) -> tuple[int, ...]:
-        """Returns the members that have to meet before this transfer, in worlds whose communicators are made at first
-        use.
-        """
+        """The members that have to meet before a transfer, in worlds with communicators made at first use."""
         pair = self.host.rank, self.host.rank if issue.peer is None else issue.peer
         return self.ranks if issue.group is not None or issue.peer is None else (min(pair), max(pair))
 
@@ -244,9 +239,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
     # ---- worlds with finite residency
 
     def _start(self, heads: Sequence[Op]) -> Sequence[Op]:
-        """Returns the ops that have to fire before a part starts: with finite residency, the op that takes its slots. A
-        coalesced group starts once.
-        """
+        """With finite residency, a part starts when it has taken its slots. A coalesced group starts once."""
         if self.slots is None:
             return heads
         host = self.host
@@ -255,9 +248,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         return (self._started,)
 
     def _end(self, end: Op) -> Op:
-        """Returns the op that ends a part; with finite residency, the op that gives back its slots. The next op on this
-        stream and the rank's next op on this communicator wait for it.
-        """
+        """With finite residency, the stream and the communicator continue when the slots are given back."""
         if self.slots is None or self._started is None:
             return end
         end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label(LEAVES), self._started, end)

@@ -64,9 +64,7 @@ class CallInProgress(Protocol):
 
 
 class QueriedCall:
-    """A call that its host queries, or awaits with a time-out. `_end`: the op for which an awaiting host waits, after
-    the draw.
-    """
+    """A call that its host queries, or awaits with a time-out. `_end`: the op for which it waits, after the draw."""
 
     __slots__ = ("_call", "_communicator", "_end", "_known", "_seen", "_visit")
 
@@ -117,9 +115,7 @@ class QueriedCall:
         self._known = self._known or host.machine.alarms.behind(end, host.seen_marks)
 
     def _see(self, host: Host, end: Op) -> None:
-        """Untimed: creates, once, the op by which a host sees the end. Called when a host queries and has not seen the
-        end.
-        """
+        """Untimed, the schedule decides when the host sees the end. It needs no op for an end that it has seen."""
         if self._seen is None:
             machine = host.machine
             seen = self._seen = host.op(visit_label(*self._visit, SEES_THE_END))  # the schedule decides when
@@ -158,7 +154,6 @@ class QueriedCall:
         return outcome
 
     def _drawn_in_time(self, host: Host, at: tuple[str, int], timeout_ns: int) -> Op:
-        """Draws whether this wait with a time-out waits for all members. Returns the op that ends it."""
         machine, last = host.machine, self._call[1]
         if self._end is not None:
             return self._end

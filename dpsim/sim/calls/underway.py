@@ -57,7 +57,6 @@ class Underway(tuple[Any, ...]):
         return self[5]
 
     def _perhaps_early(self, end: EarlyEnd) -> Generator[Any, Any, Any]:
-        """Waits, then records in `machine.early` if the host continues before its peers have arrived."""
         communicator, _, _, _, (word, site, ordinal), wanted = self
         host = communicator.host
         result = yield from host.wait(end, wanted)

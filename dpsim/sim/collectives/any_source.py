@@ -48,9 +48,7 @@ class Matches(Protocol):
     memberships: dict[int, Any]
 
     def coming(self, sender: int, receiver: int) -> Op:
-        """Returns an op that fires when the sender arrives with its next message to the receiver that no receive has
-        taken.
-        """
+        """Returns the op by which the sender arrives with its next message that no receive has taken."""
 
     def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
         """Adds one side of a transfer, and returns the op that ends the transfer for this rank."""
@@ -71,9 +69,7 @@ class Taking:
 
 
 class AnyReceive:
-    """One receive from any source. `came`: the op by which its rank calls it. `end`: the op that ends it. `takes`: the
-    offers that the schedule can pick now.
-    """
+    """`came`: the op of the call. `end`: the op that ends it. `takes`: the offers that the schedule can pick now."""
 
     __slots__ = ("arrived", "end", "number", "own", "rank", "taken", "takes")
 
@@ -113,7 +109,6 @@ class AnySource:
         return one.end
 
     def _look(self, one: AnyReceive, after: Op | None) -> None:
-        """Lets the other members offer their next messages to this receive."""
         machine, group = self._machine, self._group
         for sender in group.spec.ranks:
             if sender == one.rank:
@@ -127,7 +122,6 @@ class AnySource:
             machine.submit(offer)
 
     def _offer(self, one: AnyReceive, sender: int, offer: Op) -> None:
-        """A member has arrived with its next message: submits the op by which the receive would take this message."""
         machine = self._machine
         del self._offers[offer]
         take = Op(self._label(one, sender), footprint=self._touches(one))
@@ -142,7 +136,6 @@ class AnySource:
         machine.submit(take)
 
     def _take(self, one: AnyReceive, sender: int, take: Op) -> None:
-        """The receive takes this message, and drops all other offers."""
         machine, own, waiting = self._machine, one.own, self._open[one.rank]
         one.taken = True
         if one.rank in self._group.memberships:
@@ -166,9 +159,7 @@ class AnySource:
             self._look(waiting[0], take)
 
     def _need(self, take: Op, rank: int, sender: int) -> None:
-        """Lets a receive take a message only if its sender has not left the communicator, nor died by a partial
-        kill.
-        """
+        """A receive takes no message of a sender that has left the communicator or died by a partial kill."""
         if sender in self._machine.partial:
             take.footprint, take.life = (*take.touches(), (("life", sender), "r")), ~sender
         membership = self._group.memberships.get(rank)

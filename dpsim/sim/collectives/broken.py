@@ -25,9 +25,7 @@ from dpsim.sim.graph.op import Op
 
 
 class AbortingMachine(Machine):
-    """The machine for programs with `aborts = True`. Other programs use the plain `Machine`, since tracking makes each
-    edge slower.
-    """
+    """The machine of programs with `aborts = True`, because tracking makes each edge slower."""
 
     def __init__(
         self,

@@ -53,26 +53,18 @@ class Group(ABC):
 
     @abstractmethod
     def join(self, host: Host, own: Contribution) -> Op:
-        """A host joins the next collective of its rank. Returns the op that ends it for this rank. Raises ValueError if
-        the root is no member.
-        """
+        """Returns the op that ends the rank's next collective. Raises ValueError if the root is no member."""
 
     @abstractmethod
     def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
-        """A rank adds one side of a transfer. Returns the op that ends it for this rank. `after`: the rank's previous
-        op on this communicator.
-        """
+        """Returns the op that ends one side of a transfer. `after`: the rank's previous op here."""
 
     @abstractmethod
     def coming(self, sender: int, receiver: int) -> Op:
-        """Returns an op that fires when the sender arrives with its next message to the receiver that no receive has
-        taken.
-        """
+        """Returns the op by which the sender arrives with its next message that no receive has taken."""
 
     def receive_any(self, host: Comes, own: Contribution) -> Op:
-        """Host domain: adds a receive from any source. Returns the op that ends it, whose value is the sender's
-        rank.
-        """
+        """Host domain: returns the op that ends a receive from any source. Its value is the sender's rank."""
         if self.any_source is None:
             self.any_source = AnySource(self)
         return self.any_source.receive(host, own)
@@ -94,9 +86,7 @@ class Group(ABC):
         return ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
 
     def _lives_of(self, ranks: Collection[int]) -> Footprint:
-        """Returns a footprint by which an op reads the lives of these ranks: the op happens only while their devices
-        run.
-        """
+        """An op that reads the lives of these ranks happens only while their devices run."""
         if not self._fragile:
             return ()
         return tuple([(("life", member), "r") for member in self._fragile if member in ranks])

@@ -26,9 +26,7 @@ Brought: TypeAlias = dict[int, Contribution]
 
 
 class JointGroup(Transfers):
-    """A communicator whose collectives are joint ops. `waited[rank]` sums, in ns, how long that rank waited for other
-    members.
-    """
+    """A communicator whose collectives are joint ops. `waited[rank]`: how long the rank waited, in ns."""
 
     def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int]) -> None:
         super().__init__(spec, machine, costs)
@@ -59,7 +57,6 @@ class JointGroup(Transfers):
         return op
 
     def _begin(self, seq: int) -> tuple[Op, Brought]:
-        """Creates the joint op of a collective that no member has joined yet."""
         machine = self.machine
         op = Op(numbered_label(self.spec.name, seq) if machine.visible else "")
         begun = self._open[seq] = op, {}
@@ -78,9 +75,7 @@ class JointGroup(Transfers):
             op.footprint = sum([one.touches for one in brought.values()], ()) + self._lives or None
 
     def _complete(self, op: Op, brought: Brought) -> None:
-        """Carries out a collective: reads all inputs, then writes all outputs, and adds the time that each member
-        waited for the last one.
-        """
+        """Reads all inputs before it writes an output."""
         del self._unfired[op]
         waited = self._waited
         start = self.machine.now - op.cost

@@ -105,9 +105,7 @@ class Membership:
     # ---- aborts of this rank
 
     def part(self, host: Host, end: Op, brought: Contribution | None = None) -> Part:
-        """Returns a part whose `over` replaces `end`: the rank waits for `over` from now on. `brought`: device domain,
-        what the rank contributes to the call.
-        """
+        """`over` of the part replaces `end`. `brought`: device domain, what the rank contributes to the call."""
         machine, group, rank = self._machine, self._group, self._rank
         ends, over = Op(self._label(host)), Op("")
         if machine.visible:
@@ -125,9 +123,7 @@ class Membership:
         return part
 
     def abort(self, host: Host) -> None:
-        """Carries out an abort that the host has issued: submits an op that breaks off this rank's parts, and one by
-        which it leaves.
-        """
+        """Submits an op that breaks off this rank's parts, and one by which it leaves."""
         machine, name = self._machine, self._group.spec.name
         breaks = Op(host.address(BREAKS_OFF), 0, self._break_off, life=~self._rank)
         leaves = Op(host.address(LEAVES_BY), 0, self._leave)

@@ -53,9 +53,7 @@ class Slots:
         self.releases: Footprint = ((("slots", rank), "l"),)
 
     def start(self, host: Host, label: str, before: Sequence[Op], last: Op | None, number: int = 1) -> Op:
-        """Returns the op by which a part takes `number` slots. It comes after the ops `before` and after the rank's
-        `last` op on the communicator.
-        """
+        """Returns the op by which a part takes `number` slots, after the ops `before` and `last`."""
         machine, rank = self._machine, host.rank
         head, start = Op("", life=rank), Op(label, 0, None, self.acquires + (host.device_lives or ()), rank)
         if host.chained:
@@ -87,7 +85,6 @@ class Slots:
         return Occupied(self._rank, tuple(held), tuple(waiting))
 
     def _enter(self, op: Op) -> None:
-        """A part has reached the head of its stream and can take slots: now, or when others give theirs back."""
         number = self._parts[op][-1]
         if not self._machine.timed:
             op.guard = Places(self, number)

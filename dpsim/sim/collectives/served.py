@@ -12,9 +12,7 @@ from dpsim.sim.hosts.host import Host
 
 
 def served(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
-    """Returns the op that ends a rank's part of a collective or transfer. For each other member with a partial kill, it
-    adds an op that fires only if this member is still alive.
-    """
+    """Returns the end of a rank's part, which needs each member with a partial kill to be alive."""
     machine, number = host.machine, host.part_number
     host.part_number += 1
     for victim in machine.partial:

@@ -97,7 +97,6 @@ class Transfers(Group):
         return op
 
     def _arrive(self, pair: tuple[int, int], own: Contribution) -> None:
-        """A send has arrived for which no receive has been called yet."""
         coming = self._coming.pop(pair, None)
         if coming is not None:
             self._come(coming, own)

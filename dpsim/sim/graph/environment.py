@@ -47,9 +47,7 @@ def rare_collections() -> Iterator[None]:
 
 
 class RankState(Protocol):
-    """The state of the process that each rank has for itself (`dpsim.sim.hosts.own_state`). `active`: whether a rank
-    has changed any.
-    """
+    """The process's state of each rank (`dpsim.sim.hosts.own_state`). `active`: a rank has changed any."""
 
     active: bool
 
@@ -58,8 +56,6 @@ class RankState(Protocol):
 
 
 class _Unchanged:
-    """No rank has changed the state of the process."""
-
     active = False
 
     def enter(self, rank: int) -> None:
@@ -71,9 +67,7 @@ class Halt(BaseException):
 
 
 class Environment(simpy.Environment):
-    """A clock of integer nanoseconds from 0. `due`: events of hosts that continue now. `giving_way`: events of threads
-    that let all others run first.
-    """
+    """`due`: events of hosts that continue now. `giving_way`: events of threads that let all others run first."""
 
     _now: int  # SimPy declares a float; here it is always an integer
 
@@ -98,26 +92,20 @@ class Environment(simpy.Environment):
             self.due.append(event)
 
     def waiter(self) -> simpy.Event:
-        """Returns an event that a host yields to wait. A host uses one such event for all its waits, one after the
-        other.
-        """
+        """Returns an event that a host yields to wait. One such event serves all its waits, one after the other."""
         event = simpy.Event(self)
         event._ok, event._value = True, None
         return event
 
     def later(self, waiter: simpy.Event) -> simpy.Event:
-        """Makes the waiter due when the clock advances; if nothing will advance it, after all events that are due
-        now.
-        """
+        """Makes the waiter due when the clock advances; if nothing advances it, after all events due now."""
         waiter.callbacks = []
         time = min((entry[0] for entry in self._queue if entry[0] > self._now), default=self._now)
         self.schedule(waiter, 2, time - self._now)
         return waiter
 
     def run_down(self, tick: Callable[[], int] | None = None) -> None:
-        """Runs until nothing can happen any more. It calls `tick` after TICK steps, and then after as many as the last
-        call has returned. No program runs then.
-        """
+        """Runs to the end. Calls `tick` after TICK steps, then after as many as it returned; no program runs then."""
         due, queue, fire, idle, plain = self.due, self._queue, self._fire, self._idle, simpy.Event
         steps = TICK
         while True:

@@ -22,9 +22,7 @@ from dpsim.sim.graph.op import Op
 
 
 class Sleeps:
-    """The sleeps of one run. `under_way`: sleeps that have not ended. The value is (end, causes) once all ops before
-    the sleep have fired, else None.
-    """
+    """`under_way`: per sleep that has not ended, (end, causes); None before all ops before it have fired."""
 
     def __init__(self) -> None:
         self.under_way: dict[Op, tuple[int, int] | None] = {}
@@ -47,9 +45,7 @@ class Sleeps:
         self._unread[op] = ns
 
     def read(self) -> None:
-        """Computes the ends of sleeps that have begun. Their causes are complete now, and the strategy has added no
-        order yet.
-        """
+        """Computes the ends of sleeps that have begun. Their causes are complete, without an order of the strategy."""
         for op, ns in list(self._unread.items()):
             if not op.pending:
                 del self._unread[op]

@@ -79,9 +79,7 @@ class Chain:
         machine.submit(op)
 
     def end(self, host: Host) -> Op | None:
-        """Returns an op that fires when all work of the stream so far is done; None if there is none. `host`: the host
-        that needs it.
-        """
+        """Returns an op that fires when the stream's present work is done; None without work. `host`: who needs it."""
         if self.waits:
             self._joins += 1
             label = numbered_label(f"{JOINS} {self.name}", self._joins, host.rank) if host.device_lives else ""

@@ -71,7 +71,6 @@ def interrupted(expired: Callable[[], bool]) -> Iterator[None]:
 
 
 def _raise_in(thread: int, over: threading.Event) -> None:
-    """Raises Overtime in a thread, if that thread runs a program's code."""
     if over.is_set() or not _in_program(sys._current_frames().get(thread)):
         return
     if thread == threading.main_thread().ident:

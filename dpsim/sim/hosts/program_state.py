@@ -66,7 +66,6 @@ def state_of(coroutines: Sequence[Any]) -> bytes | None:
 
 
 def _frames(coroutine: Any) -> Iterator[tuple[Any, FrameType]]:
-    """Yields each coroutine or generator that waits, the outermost first, with its frame."""
     one = coroutine
     while one is not None:
         coroutine_frame = getattr(one, "cr_frame", None) or getattr(one, "gi_frame", None)

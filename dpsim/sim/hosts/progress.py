@@ -40,9 +40,7 @@ class OpBound:
         self._counts = [0] * len(journals)
 
     def append_to(self, rank: int) -> Callable[[RawRecord], Any]:
-        """Returns the function that appends a record to the journal of a rank. It raises Halt if the rank passes the
-        bound.
-        """
+        """Returns a function that appends to the rank's journal, and raises Halt if the rank passes the bound."""
         append, counts = self._journals[rank].append, self._counts
 
         def counted(raw: RawRecord) -> None:

@@ -83,9 +83,7 @@ class Recurrence:
         return seen and all(kill.at is None for kill in world.kills)
 
     def tick(self) -> int:
-        """Looks, if it is time. Returns the number of the machine's steps until the next call. Raises Halt if the run
-        is in the same state again.
-        """
+        """Returns the machine's steps until the next call. Raises Halt if the run is in the same state again."""
         if self._first is not None:
             self._left -= 1
             if self._left == 0 or self._states > MOST_STATES:
@@ -111,7 +109,6 @@ class Recurrence:
         return 1
 
     def _again(self, first: Moment) -> list[int]:
-        """Returns the ranks that move, if the state is that of `first` again."""
         moved = [rank for rank, host in enumerate(self._hosts) if len(host.records) > first.written[rank]]
         if not moved or not all(_repeats(self._hosts[rank].records, first.written[rank]) for rank in moved):
             return []
@@ -121,9 +118,7 @@ class Recurrence:
         return moved if state_of(self._programs) == first.state else []
 
     def _each_is_taken(self, first: Moment) -> bool:
-        """Whether as many messages were taken from each mailbox as were sent to it, and there were any. So as many are
-        under way as at the first moment. Because the records repeat, they are the same.
-        """
+        """As many messages are under way as at `first`, and the same ones, because the records repeat."""
         records = [raw for host, at in zip(self._hosts, first.written, strict=True) for raw in host.records[at:]]
         sent = Counter((raw[POST_TO], raw[POST_MAILBOX]) for raw in records if raw[KIND] == "post")
         now = self._boxes.taken_from()
@@ -144,7 +139,6 @@ class Recurrence:
 
 
 def _repeats(records: Sequence[RawRecord], start: int) -> bool:
-    """Whether the records from `start` on equal as many before, and are all of a kind that a loop may repeat."""
     number = len(records) - start
     return number <= start and all(
         _may_repeat(records[at]) and _bare(records[at]) == _bare(records[at - number])
@@ -157,6 +151,5 @@ def _may_repeat(raw: RawRecord) -> bool:
 
 
 def _bare(raw: RawRecord) -> Any:
-    """Returns a record without its ordinal and its number on its communicator."""
     rest = (raw[ORDINAL + 1 : SEQ], raw[SEQ + 1 :]) if raw[KIND] == "collective" else raw[ORDINAL + 1 :]
     return raw[:ORDINAL], rest

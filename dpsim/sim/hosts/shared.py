@@ -96,7 +96,6 @@ class SharedWatch:
             self._turns = None
 
     def _end(self, turns: SeenTurns) -> None:
-        """Ends a turn: compares each used thing with its earlier contents, and records changes and reads."""
         seen, self._seen = self._seen, {}
         for number, one in seen.items():
             now = dict(_state(one.thing, one.only))
@@ -139,7 +138,6 @@ class SharedWatch:
             self._note(value, name, frame, None if use.how == "store" else self._key(frame, use, value))
 
     def _variable(self, frame: FrameType, use: Use) -> Any:
-        """Returns the value of a variable. If threads may share the variable itself, it also notes a use."""
         reads = None if use.how == "set" and not use.name else use.root
         if use.scope == "global":
             value = frame.f_globals.get(use.root, _MISSING)
@@ -160,9 +158,7 @@ class SharedWatch:
         return value
 
     def _cell(self, frame: FrameType, name: str) -> CellType | None:
-        """Returns the cell of a variable of an enclosing function, if a started function, or one that it calls, can
-        reach it.
-        """
+        """The cell of a variable counts only if a started function, or one that it calls, can reach it."""
         code, functions = frame.f_code, self._functions
         own = functions.get(self._turns.thread) if self._turns is not None else None
         for function in (*(() if own is None else (own,)), *functions.values()):
@@ -177,7 +173,6 @@ class SharedWatch:
         return None
 
     def _key(self, frame: FrameType, use: Use, container: Any) -> Any:
-        """Returns which item of a container is read, or `_ALL`."""
         if use.how != "item":
             return _ALL
         scope, name = use.name
@@ -221,7 +216,6 @@ class SharedWatch:
 
 
 def _is_called(frame: FrameType, packages: Collection[str]) -> bool:
-    """Whether traced code of the program called this frame, directly or through a library."""
     back = frame.f_back
     while back is not None and is_library(back, packages):
         back = back.f_back
@@ -264,7 +258,6 @@ def _token(value: Any) -> Any:
 
 
 def _within(container: Any) -> list[Any]:
-    """Returns the containers in a container."""
     if isinstance(container, dict | list | deque) and len(container) <= ITEMS:
         values = container.values() if isinstance(container, dict) else container
         return [value for value in values if isinstance(value, _CONTAINERS) and not isinstance(value, np.ndarray)]

@@ -40,9 +40,7 @@ from dpsim.sim.hosts.turns import Promise, TurningHost, stand
 
 
 class HostThread:
-    """A thread in a greenlet. It runs when the event for which it waits happens, like a `CoroutineThread` of the
-    environment.
-    """
+    """A thread in a greenlet, which runs when its event happens, like a `CoroutineThread`."""
 
     def __init__(self, threads: Threads, host: TurningHost, program: Coroutine[Any, Any, None]) -> None:
         self._threads = threads
@@ -96,9 +94,7 @@ class HostThread:
 
 
 class Threads:
-    """All host threads of a rank. `host` and `journal`: the fronts, with the fields of the running thread. `over`: the
-    rank has ended, so no thread runs on.
-    """
+    """`host`, `journal`: fronts with the fields of the running thread. `over`: the rank has ended, so none runs on."""
 
     def __init__(
         self,

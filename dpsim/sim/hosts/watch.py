@@ -138,7 +138,6 @@ class ProgressWatch:
             raise CutOff(f"{counted(SAME, 'step')} that brought nothing new")
 
     def _new(self) -> bool:
-        """Whether any rank made progress since the last call of this method; True at the first."""
         for one in self._ranks:
             self._reads_on(one)
         before, self._seen_epoch = self._seen_epoch, self._epoch
@@ -148,7 +147,6 @@ class ProgressWatch:
         return sum(len(one.records) for one in self._ranks)
 
     def _measure(self) -> None:
-        """Stops the run if the process has taken too much memory."""
         now = occupied()
         self._began = self._began or now
         if now - self._began > MOST_BYTES:
@@ -177,13 +175,10 @@ class ProgressWatch:
         return [own.rank] if deaf else []
 
     def _asks(self, one: Repetition) -> bool:
-        """Whether other ranks can affect a rank, because it polls. A rank with several threads counts as well: they
-        share Python.
-        """
+        """Other ranks can affect a rank that polls, or that has several threads, because threads share Python."""
         return bool(one.asks) or len(self._waiters(one.rank)) > 1
 
     def _in_vain(self) -> list[int]:
-        """Returns the ranks that poll in vain, if for long nothing else could happen."""
         epoch, half = self._epoch, self._enough // 2
         for one in self._ranks:
             self._reads_on(one)
@@ -195,7 +190,6 @@ class ProgressWatch:
         return ranks if long and not self._could & possible(self._machine) else []
 
     def _alone(self, enough: int) -> list[int]:
-        """Returns the ranks with at least `enough` repetitions, if nothing but their next repetition can happen."""
         repeating = [one for one in self._ranks if one.repeats >= enough and self._ends[one.rank] == "blocked"]
         if not any(map(self._asks, repeating)):
             return []
@@ -225,9 +219,7 @@ def possible(machine: Machine) -> set[Op]:
 
 
 def occupied() -> int:
-    """Returns the bytes of memory that this process occupies; if the system does not report that, the most that it ever
-    did.
-    """
+    """Returns the bytes of memory of this process; if the system does not report that, the most that it ever had."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

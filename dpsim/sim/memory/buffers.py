@@ -97,9 +97,7 @@ class SimBuffer(JournaledBuffer):
 
 
 def _passed(host: Host, point: Op) -> Passed:
-    """Returns a function that says whether a stream has passed `point`, as far as the host knows. Untimed, the host
-    knows only what it has learned.
-    """
+    """Untimed, the host knows only what it has learned."""
     if host.machine.timed:
         return lambda: point.at >= 0
     mark = host.machine.mark(point)

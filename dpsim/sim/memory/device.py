@@ -82,9 +82,7 @@ class Device:
             host.device_failed(error, by)
 
     def forget(self) -> None:
-        """Drops all references at the end of the run, so that no reference cycles remain: kernel ops refer to their
-        device.
-        """
+        """Drops all references at the end of the run, because kernel ops refer to their device: a reference cycle."""
         self.chains.clear()
         self.threads.clear()
 

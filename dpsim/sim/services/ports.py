@@ -86,7 +86,6 @@ class Ports:
         self._machine.submit(op)
 
     def _any(self, node: int, rank: int) -> int:
-        """Returns a port that no other actor uses."""
         while True:
             given = self._given.get(rank, 0)
             self._given[rank] = given + 1
@@ -149,9 +148,7 @@ class Ports:
             self._look_at(waiting, table, key, by)
 
     def change(self, op: Op, host: Host, table: Table, key: str, how: str, operands: tuple[Any, ...]) -> None:
-        """Gives `op` the answer of a change (add, compare_set, delete) as its value. The change comes after all earlier
-        values of the rank.
-        """
+        """Gives `op` the answer of a change as its value, after all earlier values of the rank."""
         op.effect, op.args = self._change, (table, key, how, operands, op)
         if self._machine.visible:
             op.footprint = (*op.touches(), *_key(table, key, "w"))
