@@ -50,9 +50,7 @@ MODES = "global", "thread_local", "relaxed"
 
 
 class JournaledGraph(Graph):
-    """A graph of a rank. A backend whose device captures by itself sets `captures` and overrides the methods that begin
-    with an underscore.
-    """
+    """A backend whose device captures by itself sets `captures` and overrides the methods that begin with _."""
 
     __slots__ = ("_last", "_names", "_rows", "journal", "kept", "pool", "rank", "replays")
 
@@ -103,7 +101,6 @@ class JournaledGraph(Graph):
         journal.again("mark", "record", journal.place(site), (own.name, number))
 
     def _own(self, stream: Stream) -> JournaledStream:
-        """Returns the stream, if it belongs to this rank; otherwise raises."""
         own: JournaledStream = of_this_backend(stream, JournaledStream)
         if own.journal.shared is not self.journal.shared:
             mine, other = self.journal.rank, own.journal.rank
@@ -111,9 +108,7 @@ class JournaledGraph(Graph):
         return own
 
     def names(self, origin: str, target: str) -> Names:
-        """Returns the names of the streams of a replay. They are the same as in the last replay if it was on the same
-        stream.
-        """
+        """Returns the streams of a replay: the same object as in the last replay, if it was on the same stream."""
         if self._names is None or self._names[origin] != target:
             self._names = Names(self.name, origin, target)
         return self._names
@@ -125,13 +120,10 @@ class JournaledGraph(Graph):
         return [name for stream, name in self._names.items() if stream != self.kept.origin.name]
 
     def frozen(self, buffer: Buffer) -> Buffer:
-        """Returns the buffer with its present memory, for calls that a replay issues even after the program freed the
-        buffer.
-        """
+        """Returns the buffer with its present memory, for replays after the program freed it."""
         return buffer
 
     def _passed(self, stream: JournaledStream, number: int) -> JournaledEvent:
-        """Returns an event after a replay, for which the next replay on another stream waits."""
         return stream._record(number, True)
 
     def _begin(self, stream: JournaledStream, mode: CaptureMode) -> None:
@@ -144,7 +136,6 @@ class JournaledGraph(Graph):
         """The device drops its capture."""
 
     def _put(self, stream: JournaledStream, kept: GraphCapture) -> None:
-        """Issues all kept calls on the stream, and writes their records."""
         self._launch(stream, kept)
         if self.captures and not self.pool.memories:
             rows = self._rows_for(kept, stream)
@@ -170,7 +161,6 @@ class JournaledGraph(Graph):
         """The device replays its captured graph."""
 
     def _branch(self, name: str) -> JournaledStream:
-        """Returns the stream of a branch."""
         branch: JournaledStream = of_this_backend(self.rank.stream(name), JournaledStream)
         return branch
 

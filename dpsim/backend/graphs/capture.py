@@ -140,7 +140,6 @@ class GraphCapture(CapturePool):
     # ---- streams and events
 
     def _add(self, stream: str, kept: KeptCall) -> None:
-        """Adds a call on a stream."""
         self._branches.advance(stream)
         self.calls.append(kept)
 

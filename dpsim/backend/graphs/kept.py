@@ -39,9 +39,7 @@ class KeptCall(ABC):
         """Makes the call once more, in a replay."""
 
     def row(self, names: Names) -> Row | None:
-        """Returns its record for `GraphRecords.rows`, if replays differ only in sequence numbers and ordinals; else
-        None.
-        """
+        """Returns its record, if replays differ only in sequence numbers and ordinals; else None."""
         return None
 
 

@@ -34,9 +34,7 @@ from dpsim.contract.interface import Buffer, Frozen, Kernel
 
 
 class KernelCall:
-    """A kernel call. `address`: rank, site and ordinal of the launch. The kernel's arguments are `reads`, then
-    `writes`, then `args`. `cost`: in ns, or None.
-    """
+    """`address`: rank, site and ordinal. The kernel takes `reads`, `writes`, then `args`. `cost`: ns, or None."""
 
     __slots__ = ("address", "args", "cost", "kernel", "reads", "writes")  # created faster than a NamedTuple
 
@@ -141,9 +139,7 @@ class OnTrial:
 
 
 def _references(value: Any) -> int:
-    """Returns the number of references to an array. A view of the array refers to it as well, since the array is no
-    view itself.
-    """
+    """A view of an array refers to it as well, since the array is no view itself."""
     return getrefcount(value) if type(value) is ndarray else 0
 
 

@@ -40,9 +40,7 @@ def unknown_dtype(dtype: Any, site: str) -> TypeError:
 
 
 def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
-    """Returns the number of elements of a buffer. Raises TypeError for any other object. A later use finds a buffer of
-    another backend.
-    """
+    """Raises TypeError for what is no buffer. A later use finds a buffer of another backend."""
     try:
         count: int = buffer.count  # type: ignore[union-attr]
         if type(count) is int:  # a list has a method of that name

@@ -90,7 +90,6 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
             self.journal.seqs[self.name, "recv", source] += 1
 
     def _refuse(self, site: str) -> None:
-        """Raises Aborted or RuntimeError for a call on a communicator that this rank has aborted or destroyed."""
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
         if self.destroyed:
@@ -130,9 +129,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
 
     @abstractmethod
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
-        """Starts a receive from any source into an array, with a planted delay of `delay_ns`. The outcome is a
-        `Received`.
-        """
+        """Starts a receive from any source, with a planted delay. The outcome is a `Received`."""
 
     @abstractmethod
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> CallUnderway:

@@ -58,7 +58,6 @@ def make_group(rank: Making, name: str, ranks: Sequence[int], device: bool, site
 
 
 def _members(rank: Making, name: str, ranks: Sequence[int], device: bool, site: str) -> tuple[int, ...]:
-    """Returns the members as ints. Raises ValueError for a list that the contract forbids."""
     if not is_word(name):
         raise ValueError(f"{site}: the group {name!r}: a name is printable ASCII without spaces, as experts.4")
     if name in rank.made or name in rank.hosts or name in rank.devices:

@@ -20,9 +20,7 @@ chains_by_site: dict[str, Chain] = {}
 
 
 class Elsewhere(Exception):
-    """An exception of a program in another process. dpsim derives one class for each name, so that the finding has that
-    name.
-    """
+    """An exception in another process. A class is derived for each name, so that the finding has that name."""
 
     chain: Chain = ()
 

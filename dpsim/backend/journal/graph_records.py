@@ -114,9 +114,7 @@ class GraphRecords(ABC):
         self._sink((call, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
 
     def rows(self, rows: Iterable[Row]) -> None:
-        """Records all calls of a replay, as `again` does for each. It uses one loop, since on a device the calls of a
-        graph cost nothing but their records.
-        """
+        """As `again` for each call, in one loop: the calls of a graph cost nothing but their records."""
         step, thread, sites, seqs, sink = self.step, self.thread, self._sites, self._seqs, self._sink
         for call, site, where, line, form in rows:
             known = sites.get(site) or self._first(site)

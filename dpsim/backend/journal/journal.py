@@ -194,9 +194,7 @@ class Journal(FaultInjector):
     def transfer(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
-        """Records a send or a receive, and returns the issues to carry out. Transfers have no (communicator, seq)
-        address for faults.
-        """
+        """Records a send or receive. Transfers have no (communicator, seq) address for faults."""
         where = self._arrive(site, _getframe(3))
         if self.turn is not None:
             self._take_turn(site, communicator)
@@ -213,9 +211,7 @@ class Journal(FaultInjector):
         return issues
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
-        """Records a free, with the address of its alloc. Its thread has already had its turn. Returns the call's
-        place.
-        """
+        """Records a free, with the address of its alloc, after its thread's turn. Returns the call's place."""
         where = place_of(site, _getframe(2), self)
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
@@ -265,7 +261,6 @@ class Journal(FaultInjector):
     # ---- inside
 
     def _arrive(self, site: str, frame: FrameType) -> str:
-        """The thread arrives at a site again, by a call in this frame. Returns the call's place."""
         known = self._sites.get(site) or self._first(site)
         self.site, self.ordinal = site, known.count
         known.count += 1
@@ -278,7 +273,6 @@ class Journal(FaultInjector):
         return where if code is frame.f_code else place_of(site, frame, self)
 
     def _first(self, site: str) -> Site:
-        """The thread arrives at a site for the first time. Raises ValueError for a site that is no word."""
         known = self._sites[site] = Site(site)
         if len(self._sites) & 255 == 0:
             self.shared.look()
@@ -292,7 +286,6 @@ class Journal(FaultInjector):
         return self.ordinal
 
     def _look(self, kind: str, site: str, where: str) -> int:
-        """Raises CaptureError for a call that a capture forbids; otherwise returns the delay of the op in ns."""
         if self.turn is not None:
             self._take_turn(site)
         if self.shared.capture is not None:

@@ -108,7 +108,6 @@ def _words(error: BaseException) -> str:
 
 
 def _arguments(name: str, method: str, how: str, rest: str) -> str:
-    """Returns what is wrong with the arguments of a call of the contract; empty for any other call."""
     kind = _of_contract(name)
     call = getattr(kind, method, None)
     if kind is None or call is None:
@@ -135,7 +134,6 @@ def a_or_an(kind: type) -> str:
 
 
 def _of_contract(name: str) -> type | None:
-    """Returns the class of the contract that a backend's class implements."""
     return next((kind for kind in CONTRACT for one in _kinds(kind) if one.__name__ == name), None)
 
 

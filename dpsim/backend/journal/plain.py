@@ -35,9 +35,7 @@ SETTLED = PLAIN - {float}
 
 
 def check_plain(value: Any, what: str, site: str, named: bool = True, compared: bool = True) -> None:
-    """Raises TypeError for a value that is no plain data, and ValueError for NaN if values are `compared`. `named`:
-    whether tuples may be named ones.
-    """
+    """Raises TypeError unless plain, and ValueError for NaN if `compared`. `named`: tuples may be named ones."""
     if type(value) is tuple or (named and isinstance(value, tuple)):
         if SETTLED.issuperset(map(type, value)):  # most tuples are a few integers
             return

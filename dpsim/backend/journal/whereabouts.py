@@ -26,10 +26,7 @@ FEW = 8
 
 
 def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None, services: Sequence[str] = ()) -> str:
-    """Returns one line per place, at most `most` of them, and a line that counts the ranks at other places.
-
-    `services`: the names of the services, whose journals follow those of the ranks.
-    """
+    """At most `most` lines of places, and a count of other ranks. Journals of `services` follow those of ranks."""
     places: dict[str, list[int]] = {}
     for rank, journal in enumerate(journals):
         for place in _places(journal):
@@ -42,7 +39,6 @@ def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None
 
 
 def _places(journal: Sequence[RawRecord]) -> list[str]:
-    """Returns the place of main, then the places of its other threads that have not ended."""
     started = {raw[THREAD_NAME]: None for raw in journal if raw[KIND] == "thread" and raw[THREAD_HOW] == "start"}
     if not started or journal[-1][KIND] == "finished":
         return [_place(journal)]

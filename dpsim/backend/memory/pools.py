@@ -152,9 +152,7 @@ class Scratch(PoolMemory):
         self.alive = False
 
     def refs(self, journal: Journal, at: int) -> Refs:
-        """Returns the scratch that the kernel with that count of the pool writes: nothing if no memory of the pool can
-        overlap it.
-        """
+        """Returns the scratch of a kernel with that count of the pool, unless no memory of the pool can overlap it."""
         pool = self.pool
         if not pool.loose and at != self.first:
             return ()
@@ -210,7 +208,5 @@ class GraphPool:
                 other.end(journal)
 
     def loosen(self, memories: list[PoolMemory]) -> None:
-        """Called after a replay of a graph with this memory: what the program freed stays valid until the pool gives it
-        out.
-        """
+        """After a replay, what the program freed stays valid until the pool gives it out."""
         self.loose += [one for one in memories if one.released and one.alive and one not in self.loose]
