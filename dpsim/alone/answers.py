@@ -90,7 +90,6 @@ class AloneRun:
 
     @staticmethod
     def _drive(coroutine: Coroutine[Any, Any, None]) -> bool:
-        """Returns True if the coroutine ended, and False if it stopped at an await without an answer."""
         try:
             event = coroutine.send(None)
             while event is not STANDS:
@@ -118,9 +117,7 @@ class AloneRun:
         return outcome
 
     def _given(self, thread: str, site: str, ordinal: int) -> Given | None:
-        """Returns what the await at this address returned in the first run, or None. The search starts at the next
-        answer of the thread, because a thread mostly awaits in order.
-        """
+        """The search starts at the next answer of the thread, because a thread mostly awaits in order."""
         answers = self._answers.get(thread, [])
         for at in range(len(answers) - 1, -1, -1):
             if (answers[at].site, answers[at].ordinal) == (site, ordinal):
@@ -199,7 +196,6 @@ class AloneRun:
             raise RunOver
 
     def _end(self) -> None:
-        """Notes a difference if the rank wrote fewer records alone than in the first run."""
         for thread, theirs in self._theirs.items():
             at = self._written[thread]
             if self.difference is None and at < len(theirs):

@@ -23,9 +23,7 @@ LENGTH = 1_000
 
 
 def contents(modules: Iterable[str]) -> dict[str, str]:
-    """Returns for each variable of the imported modules, and each class attribute, its contents in words. A key names
-    the file, too.
-    """
+    """Returns the contents of each variable and class attribute, in words. A key names the file, too."""
     found: dict[str, str] = {}
     for name in modules:
         module = sys.modules.get(name)

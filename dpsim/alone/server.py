@@ -85,7 +85,6 @@ def _alone(job: AloneJob) -> list[Differs | None] | NotAlone:
 
 
 def _import(module: Module) -> None:
-    """Imports a module by its name. If another module has this name, or none, it imports the file."""
     name, file = module.known_as, module.file
     try:
         found = importlib.import_module(name)
@@ -107,8 +106,6 @@ def _run(job: AloneJob, args: Any, past: Past) -> Differs | None:
 
 
 class _Copy:
-    """A forked copy of this process, which runs `call`."""
-
     def __init__(self, call: Callable[[], Any]) -> None:
         self._result, result = os.pipe()
         self._process = os.fork()
