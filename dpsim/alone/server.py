@@ -47,15 +47,12 @@ def serve(link: Any) -> None:
     while True:
         question = pickle.load(link)
         try:
-            answer: Any = _alone(question) if isinstance(question, AloneJob) else _contents(question)
+            alone = isinstance(question, AloneJob)
+            answer: Any = _alone(question) if alone else contents([module.known_as for module in question])
         except Exception as error:
             answer = NotAlone(f"{type(error).__name__}: {error}")
         pickle.dump(answer, link)
         link.flush()
-
-
-def _contents(modules: list[Module]) -> dict[str, str]:
-    return contents([module.known_as for module in modules])
 
 
 def _alone(job: AloneJob) -> list[Differs | None] | NotAlone:

@@ -22,7 +22,7 @@ from sys import _getframe
 from types import FrameType
 from typing import Any, NoReturn, Protocol
 
-from dpsim.backend.graphs.branches import Branches, Captured, CapturedPoint, Recorded
+from dpsim.backend.graphs.branches import Branches, Captured, CapturedPoint, Graphed, Recorded
 from dpsim.backend.graphs.capture_pool import CapturePool
 from dpsim.backend.graphs.kept import (
     KeptCall,
@@ -39,17 +39,13 @@ from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.memory.buffers import INSTEAD
-from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import Buffer, CaptureError, Frozen, Kernel
 from dpsim.contract.kinds import FOR_DEVICE
 from dpsim.contract.ops import CaptureMode
 
 
-class Keeping(Protocol):
+class Keeping(Graphed, Protocol):
     """The methods of a graph that its capture uses."""
-
-    name: str
-    pool: GraphPool
 
     @property
     def captures(self) -> bool:

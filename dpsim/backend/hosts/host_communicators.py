@@ -101,12 +101,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issue = plan(*call)
         site = site or f"{self.name}.{issue.op}"
         aborts = self.journal.shared.aborts
-        if aborts:
-            self.refuse_aborted(site)
-        if self.destroyed:
-            raise RuntimeError(
-                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it after that"
-            )
+        if aborts or self.destroyed:
+            self._refuse(site)
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
             self.journal.brings_undefined(self.name, site, self.journal.ordinal)

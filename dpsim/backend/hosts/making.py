@@ -10,6 +10,7 @@ meet. So if a member does not call it, the checks of collectives report it as mi
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from sys import _getframe
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -51,7 +52,7 @@ def make_group(rank: Making, name: str, ranks: Sequence[int], device: bool, site
     members = _members(rank, name, ranks, device, site)
     specs = specs_of(name, members, device)
     journal, host = rank.journal, specs[0]
-    journal.note_above("group", f"{site}.members", (host.name, name, device, members))
+    journal.note_at("group", f"{site}.members", (host.name, name, device, members), _getframe(2))
     rank.made.add(name)
     issues = journal.collective(host.name, plan("barrier", 0, "int32"), None, site)
     return GroupWork(rank, name, rank._make(specs, issues))

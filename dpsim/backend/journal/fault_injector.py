@@ -5,11 +5,12 @@ A `Journal` looks up faults and delays for each op, by its address. `Injections`
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
 
 from dpsim.backend.journal.call_site import Site
-from dpsim.backend.journal.graph_records import GraphRecords, Lawful
-from dpsim.backend.journal.injection import STOPS, stop
+from dpsim.backend.journal.injection import STOPS, Injections, stop
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.gates import Address, Gate
 from dpsim.contract.ops import ORDINAL, SITE, STEP, THREAD, RawRecord
@@ -18,11 +19,27 @@ from dpsim.contract.world import At, Fault
 NOWHERE = At()
 
 
-class FaultInjector(GraphRecords):
+class Lawful(Protocol):
+    """The methods of a capture that a journal uses."""
+
+    def check(self, journal: Any, call: str, site: str) -> None:
+        """Raises CaptureError if a thread may not make that call now."""
+
+    def refuse(self, code: int, message: str) -> NoReturn:
+        """Raises CaptureError."""
+
+
+class FaultInjector(ABC):
     """The part of a `Journal` that handles faults, delays and messages."""
 
     rank: int
+    step: int
+    thread: str
+    site: str
+    ordinal: int
     _sites: dict[str, Site]
+    _sink: Callable[[RawRecord], None]
+    _injections: Injections
 
     @property
     def capture(self) -> Lawful | None:

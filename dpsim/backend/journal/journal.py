@@ -35,8 +35,8 @@ from zlib import crc32
 from numpy import ndarray
 
 from dpsim.backend.journal.call_site import Site, place_of, raised_at
-from dpsim.backend.journal.fault_injector import FaultInjector
-from dpsim.backend.journal.graph_records import Lawful
+from dpsim.backend.journal.fault_injector import Lawful
+from dpsim.backend.journal.graph_records import GraphRecords
 from dpsim.backend.journal.injection import Injections
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.misuse import said
@@ -85,7 +85,7 @@ class RankJournal:
             journal.looks = capture is not None or bool(self.injections) or journal.turn is not None
 
 
-class Journal(FaultInjector):
+class Journal(GraphRecords):
     """Addresses, records and faults of one host thread of a rank."""
 
     def __init__(self, shared: RankJournal, thread: str) -> None:
@@ -166,10 +166,6 @@ class Journal(FaultInjector):
         if self.looks:
             self._look(kind, site, where)
         self._sink((kind, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
-
-    def note_above(self, kind: str, site: str, fields: tuple[Any, ...]) -> None:
-        """Records an op that cannot be late, two frames below the program."""
-        self.note_at(kind, site, fields, _getframe(3))
 
     def collective(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
@@ -277,13 +273,6 @@ class Journal(FaultInjector):
         if len(self._sites) & 255 == 0:
             self.shared.look()
         return known
-
-    def _again(self, site: str) -> int:
-        """Returns the ordinal of an op that a fault repeats."""
-        known = self._sites[site]
-        self.ordinal = known.count
-        known.count += 1
-        return self.ordinal
 
     def _look(self, kind: str, site: str, where: str) -> int:
         if self.turn is not None:
