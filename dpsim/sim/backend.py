@@ -39,8 +39,8 @@ from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.exits import NoExits
 from dpsim.sim.hosts.outside import Outside, Touch, UnseededDraw
 from dpsim.sim.hosts.overtime import Overtime
+from dpsim.sim.hosts.own_state import VARIABLES, put_back
 from dpsim.sim.hosts.progress import Overdue
-from dpsim.sim.hosts.variables import VARIABLES, put_back
 from dpsim.sim.hosts.watch import Endless
 from dpsim.sim.wiring import Wiring
 
@@ -58,7 +58,7 @@ class SimRun(Run):
     * `order_of_sums`: whether a floating-point sum depends on the order of its terms.
     * `touched`, `drawn`: what ranks touched besides the contract, and numbers that they drew without a seed
       (`dpsim.sim.hosts.outside`).
-    * `variables`: the names in `os.environ` that the run changed (`dpsim.sim.hosts.variables`).
+    * `variables`: the names in `os.environ` that the run changed (`dpsim.sim.hosts.own_state`).
     * `early`: the host sends and broadcasts that ended before their peers arrived. Untimed runs only.
 
     If a `RunStopped` ends the run early, the exception carries the incomplete `SimRun` in its field `run`.

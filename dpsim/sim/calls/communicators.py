@@ -27,7 +27,6 @@ from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.collectives.residency import Slots
-from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.memory.buffers import flat_of, touched
@@ -78,7 +77,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
         host, group, end = self.host, self.group, last
         if host.machine.partial:
             others = group.spec.ranks if issue.peer is None else (issue.peer,)
-            end = served(host, group.spec.name, others, end, on_device=False)
+            end = group.served(host, others, end)
         return end if self.membership is None else self.membership.served(host, end, issue)
 
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
@@ -159,8 +158,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 own.touches = touched([source] if gives else [], [output] if gets else [])
             end = self.group.join(host, own)
             if machine.partial:
-                members = self.group.spec.ranks
-                end = self.group.last[host.rank] = served(host, self.group.spec.name, members, end, on_device=True)
+                end = self.group.last[host.rank] = self.group.served(host, self.ranks, end)
             if self.membership is not None:
                 end = self.group.last[host.rank] = self.membership.part(host, end, own).over
             on.chain.tail = self._end(end)
@@ -196,7 +194,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 own.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
             end = group.move(host, own, group.last.get(host.rank) if self._moves is None else self._before)
             if host.machine.partial and issue.peer is not None:
-                end = served(host, group.spec.name, (issue.peer,), end, on_device=True)
+                end = group.served(host, (issue.peer,), end)
             if self.membership is not None:
                 end = self.membership.part(host, end, own).over
             if self._moves is None:

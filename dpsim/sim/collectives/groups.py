@@ -16,6 +16,7 @@ from collections.abc import Collection
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.events import IS_SERVED_BY, numbered_label
 from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.sim.collectives.any_source import AnySource, Comes
@@ -71,6 +72,25 @@ class Group(ABC):
 
     def ended(self, host: Host, end: Op) -> Op:
         """Host domain: returns the op for which a host waits when it awaits a call that `end` ends."""
+        return end
+
+    def served(self, host: Host, members: Collection[int], end: Op) -> Op:
+        """Returns the op that ends the rank's part, behind `end`. With a partial kill (`Kill.partial`), a member that
+        dies may end the part of one peer and not of another, so its life is needed for each peer separately.
+        """
+        machine, number = self.machine, host.part_number
+        host.part_number += 1
+        for victim in machine.partial:
+            if victim == host.rank or victim not in members:
+                continue
+            what = f"{IS_SERVED_BY} {victim} in {self.spec.name}"
+            label = numbered_label(what, number, host.word) if machine.visible else ""
+            part = Op(label, 0, None, ((("life", victim), "r"),), victim if self.device else ~victim)
+            machine.mark(part)
+            host.before(part)
+            machine.edge(end, part)
+            machine.submit(part)
+            end = part
         return end
 
     def lose(self, rank: int) -> None:

@@ -11,7 +11,7 @@ All parts of one collective that wait for all members share one op, `all_arrived
 these parts end or none. On a device communicator, each member has a further op behind `all_arrived`, because a stream
 needs a marked op of this rank at this point. A host learns only of its part and needs no such op. A collective that a
 dead rank began on its host continues without it. If the kill is `partial`, one more op per peer says that this peer was
-served (`dpsim.sim.collectives.served`).
+served (`Group.served`).
 
 Another member may receive a member's elements before all members have arrived. If so, the simulation copies the
 elements at the arrival. So the program may reuse the memory as soon as this member's part ends. If a member waits for

@@ -20,7 +20,7 @@ import decimal
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -28,6 +28,10 @@ import numpy as np
 
 SHARED = ("random", "numpy.random")
 """The generators of which a process has one each."""
+
+
+VARIABLES: dict[Any, Any] = vars(os.environ)["_data"]
+"""The table behind `os.environ`, in bytes. Decoding it twice per run would take twice as long as a short run."""
 
 
 class Kind(NamedTuple):
@@ -138,3 +142,19 @@ class OwnState:
         self.active = False
         self._first.clear()
         self._saved.clear()
+
+
+def put_back(before: Mapping[Any, Any]) -> tuple[str, ...]:
+    """Restores `os.environ` after a run. Returns the names that were set, changed or deleted since `before`, sorted.
+
+    All ranks share these variables during a run. A variable that stayed set would reach the next run, and every process
+    that dpsim starts later. That would hide that a rank needs it.
+    """
+    names = sorted(name for name in VARIABLES.keys() | before.keys() if VARIABLES.get(name) != before.get(name))
+    changed = tuple(map(os.environ.decodekey, names))
+    for name, shown in zip(names, changed, strict=True):
+        if name in before:
+            os.environ[shown] = os.environ.decodevalue(before[name])
+        else:
+            del os.environ[shown]
+    return changed

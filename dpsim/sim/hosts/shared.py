@@ -7,13 +7,11 @@ promise. A *turn* is one scheduler step of a thread. The promise is broken if th
 
 A *thing* is a variable of an enclosing function, a global, an attribute of an object, or an item of a list or
 dictionary. Any other container is one thing. A thread *uses* a thing if it reads an attribute or an item, calls a
-method, compares it, or loops over it. Passing an object on is no use. The order of items in a dictionary is no thing,
-so each thread may set its item. A turn *changes* a thing if the thing, or a container in it, differs at the end of the
-turn.
+method, compares it, or loops over it; passing an object on is no use. A turn *changes* a thing if the thing, or a
+container in it, differs at the end of the turn.
 
-The module traces the program's instructions, which is slow. So it watches only a few runs (`SimBackend(sharing=True)`),
-and none in which a debugger or a coverage tool traces. XX: if a library uses an object, this is seen only if it changes
-a container. Reads through a container of containers are not seen.
+The trace of instructions is slow, so it watches only a few runs (`SimBackend(sharing=True)`). docs/design/sim.md lists
+what it does not see.
 
 Prior art: FastTrack (Flanagan and Freund, PLDI 2009), which also keeps only the last uses.
 """
@@ -34,7 +32,6 @@ from dpsim.backend.journal.call_site import is_library, is_own_code, place_in
 from dpsim.backend.journal.misuse import CONTRACT
 from dpsim.contract.registry import packages
 from dpsim.contract.rules.unordered import SharedUse, Unordered
-from dpsim.sim.hosts.null_trace import with_null_trace
 from dpsim.sim.hosts.turn_order import SeenTurns, TurnOrder
 from dpsim.sim.hosts.uses import Use, uses_of
 
@@ -284,3 +281,21 @@ def _content(cell: CellType) -> Any:
 
 def _is_function(cell: CellType) -> bool:
     return isinstance(_content(cell), FunctionType)
+
+
+def with_null_trace(go_on: Callable[[], Any]) -> Any:
+    """Returns what `go_on` returns, for a host thread whose frames were traced before. A trace function that is set
+    already, such as that of a debugger, stays. If a greenlet resumes a traced frame while no trace function is set,
+    CPython 3.12 calls a null pointer, which is a bug.
+    """
+    if sys.gettrace() is not None:
+        return go_on()
+    sys.settrace(_ignore)
+    try:
+        return go_on()
+    finally:
+        sys.settrace(None)
+
+
+def _ignore(frame: FrameType, event: str, argument: Any) -> None:
+    """Traces no frame."""

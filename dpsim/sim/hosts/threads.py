@@ -34,8 +34,7 @@ from dpsim.backend.journal.misuse import ForeignAwait
 from dpsim.contract.ops import RawRecord
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.null_trace import with_null_trace
-from dpsim.sim.hosts.shared import SharedWatch
+from dpsim.sim.hosts.shared import SharedWatch, with_null_trace
 from dpsim.sim.hosts.turns import Promise, TurningHost, stand
 
 

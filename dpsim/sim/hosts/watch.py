@@ -2,13 +2,12 @@
 end.
 
 The machine detects a hang exactly: nothing can happen any more. A program that runs without end is harder to detect.
-The watch detects that for a long time each rank has only repeated itself. A poll, or a query of an event or a flag, is
-a repetition if this site has had the same outcome before. A decision is one if this site has decided the same value
-before. A sleep, a record of an event and a probe always are. Every other record is progress, and restarts all counts.
+The watch detects that for a long time each rank has only repeated itself (`dpsim.backend.journal.repetition`). Any
+other record is progress, and restarts all counts.
 
 * A get whose time-out has passed counts as a poll that found nothing.
-* A host collective is a repetition if this site has had the same result before: ranks poll, and agree that they have no
-  work. If a rank only repeats such agreements, the watch never ends the run for it, since the program may count them.
+* If a rank only repeats host collectives with the same result, by which ranks agree that they have no work, the watch
+  never ends the run for it, since the program may count them.
 * A rank is *deaf* if it repeats itself without polling (it sleeps, it decides): no other rank can affect it. The watch
   ends the run after REPEATS such records. A rank with several threads is never deaf, since its threads share Python.
 * A rank that polls may still receive an answer. The watch calls it endless only while no op under way can change an
@@ -34,7 +33,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cached_property
 
 import simpy
@@ -46,7 +45,6 @@ from dpsim.contract.words import counted
 from dpsim.contract.world import Unended
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Death, Op
-from dpsim.sim.hosts.held_back import HeldBack
 from dpsim.sim.hosts.host import Host
 
 REPEATS = 100_000
@@ -60,6 +58,8 @@ MOST_BYTES = 1_000_000_000
 """The process may take this many more bytes during a run."""
 MOST_RECORDS = 10_000_000
 MOST_UNTIMED = 1_000_000
+LONG = 1_000
+"""An event that waits for this number of choices is held back. In a run of less than 2,000 choices: for half of it."""
 MEASURED = 8
 """The watch measures memory once in this number of looks, since that takes as long as three ops."""
 
@@ -70,6 +70,35 @@ class Endless(Exception):
     def __init__(self, ranks: Sequence[int]) -> None:
         super().__init__(ranks)
         self.ranks = tuple(ranks)
+
+
+class HeldBack:
+    """Untimed: whether a schedule keeps an event waiting although it could happen.
+
+        held.look(steps, [one, other])      # every LOOK_STEPS choices: the events that can happen now
+        held.any                            # whether one of them has waited for 1,000 choices
+
+    A schedule that keeps an event waiting, such as the arrival of a message, is unfair: hardware does not continue so.
+    If a run that is cut off kept none waiting, the program had each event and does not end. So only such a run leaves a
+    question about the program (`Exploration.unended`). A time-out under way is an event that waits: it passes only when
+    nothing else can happen.
+
+    Prior art: fair schedules in CHESS (Musuvathi and Qadeer, "Fair Stateless Model Checking", 2008).
+    """
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._since: dict[Op, int] = {}
+
+    def look(self, steps: int, waiting: Iterable[Op]) -> None:
+        """Notes the events that can happen now, after `steps` choices."""
+        self._steps, self._since = steps, {op: self._since.get(op, steps) for op in waiting}
+
+    @property
+    def any(self) -> bool:
+        """Whether the schedule held an event back, as of the last look."""
+        long = min(LONG, self._steps // 2)
+        return any(self._steps - since >= long for since in self._since.values())
 
 
 class ProgressWatch:
