@@ -95,8 +95,7 @@ class SimRank(JournaledRank):
 
     def _behind(self, op: Op) -> None:
         for host in self._hosts:
-            if host.chained:
-                host.before(op)
+            host.before(op)
 
     def _behind_death(self, by: Op, op: Op) -> None:
         """The calls that a killed rank had issued and not reached did not happen, so the op follows the kill."""
@@ -174,8 +173,7 @@ class SimRank(JournaledRank):
         host.issue(visit_label(host.word, *at, LETS_IN))
         label = visit_label(message.to, *at, DELIVERS_FROM_OUTSIDE) if host.machine.visible else ""
         delivery = Op(label, self.own_device.costs.message)
-        if host.chained:
-            host.before(delivery)
+        host.before(delivery)
         source = outside(self.rank), "", message.mailbox, number
         self._boxes.post(delivery, source, message.to, message.mailbox, message.content)
 

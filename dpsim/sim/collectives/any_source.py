@@ -98,8 +98,7 @@ class AnySource:
         number = self._numbers.get(rank, 0)
         self._numbers[rank] = number + 1
         one = AnyReceive(rank, number, own)
-        if host.chained:
-            host.before(one.arrived)
+        host.before(one.arrived)
         machine.edges(own.before, one.arrived)
         machine.submit(one.arrived)
         waiting = self._open.setdefault(rank, deque())

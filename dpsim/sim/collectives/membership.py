@@ -133,8 +133,7 @@ class Membership:
             lives: Footprint = ((("life", self._rank), "r"),) if self._rank in machine.mortal else ()
             breaks.footprint = ((("aborts", name, self._rank), "w"), *lives)
             leaves.footprint = ((("leaves", name, self._rank), "w"),)
-        if host.chained:
-            host.before(breaks)
+        host.before(breaks)
         machine.edge(breaks, leaves)
         machine.alarms.quiet.add(leaves)
         machine.submit(leaves)

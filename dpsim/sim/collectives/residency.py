@@ -56,9 +56,8 @@ class Slots:
         """Returns the op by which a part takes `number` slots, after the ops `before` and `last`."""
         machine, rank = self._machine, host.rank
         head, start = Op("", life=rank), Op(label, 0, None, self.acquires + (host.device_lives or ()), rank)
-        if host.chained:
-            host.before(head)
-            host.before(start)
+        host.before(head)
+        host.before(start)
         head.effect, head.args = self._enter, (start,)
         machine.edges(before, head)
         machine.edge(last, head)

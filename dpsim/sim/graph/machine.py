@@ -76,7 +76,7 @@ class Machine(Edges):
         self.order_of_sums = False
         """Whether the value of a floating-point sum depends on the order of its terms."""
         self._steps, self._look_at = 0, LOOK_STEPS
-        self.still: Callable[[int], None] = _go_on
+        self.still: Callable[[int], None] = lambda _: None
         """Untimed: called every LOOK_STEPS steps with their number; an exception from it ends the run."""
         self._last = False  # only deaths can happen, and the strategy has drawn which
         self.alarms = Alarms(self)
@@ -282,7 +282,3 @@ class Machine(Edges):
             self.env.run_down(tick)
         if self.halted is not None:
             raise self.halted
-
-
-def _go_on(_: int) -> None:
-    """The default of `Machine.still`: the run continues."""

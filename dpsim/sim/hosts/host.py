@@ -62,7 +62,7 @@ class Host:
         self.killed = self.idle = False
         """`idle`: it waits in an idle get, and a run that ends so ends well."""
         self.chained = not machine.timed
-        """Whether its ops need `before`, since they come after something that the machine does not order."""
+        """Whether `before` has an effect. Frequent calls ask this first, for speed."""
         self.gate: Op | None = None
         """The op that ends the plain call which blocks it; None after it has waited for the gate."""
         self._gates = self.part_number = 0
@@ -142,8 +142,7 @@ class Host:
     def held_up(self, ns: int) -> None:
         """A planted delay of `ns`: the present plain call blocks the host that long."""
         late = Op(self.address(events.IS_LATE_FOR), ns, life=~self.rank)
-        if self.chained:
-            self.before(late)
+        self.before(late)
         self.machine.alarms.sleep(late, ns)
         self.machine.submit(late)
         self.stand((late,), len(self.records))

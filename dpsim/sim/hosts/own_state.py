@@ -51,24 +51,12 @@ def _umask() -> int:
     return mask
 
 
-def _decimal_copy() -> decimal.Context:
-    return decimal.getcontext().copy()
-
-
-def _random_start(word: str, _: Any) -> Any:
-    return random.Random(word).getstate()
-
-
 def _numpy_state() -> Any:
     return np.random.mtrand._rand.get_state(legacy=False)
 
 
 def _numpy_start(word: str, _: Any) -> Any:
     return np.random.RandomState(list(word.encode())).get_state(legacy=False)
-
-
-def _set_numpy(state: Any) -> None:
-    np.random.mtrand._rand.set_state(state)
 
 
 def _same(read: Callable[[], Any], write: Callable[[Any], Any]) -> Kind:
@@ -79,9 +67,13 @@ KINDS: dict[str, Kind] = {
     "folder": _same(os.getcwd, os.chdir),
     "umask": _same(_umask, os.umask),
     "recursion": _same(sys.getrecursionlimit, sys.setrecursionlimit),
-    "random": Kind(random.getstate, random.getstate, random.setstate, _random_start),
-    "numpy.random": Kind(_numpy_state, _numpy_state, _set_numpy, _numpy_start),
-    "decimal": Kind(_decimal_copy, decimal.getcontext, decimal.setcontext, lambda _, one: one.copy()),
+    "random": Kind(random.getstate, random.getstate, random.setstate, lambda word, _: random.Random(word).getstate()),
+    "numpy.random": Kind(
+        _numpy_state, _numpy_state, lambda state: np.random.mtrand._rand.set_state(state), _numpy_start
+    ),
+    "decimal": Kind(
+        lambda: decimal.getcontext().copy(), decimal.getcontext, decimal.setcontext, lambda _, one: one.copy()
+    ),
     "errors of numpy": _same(np.geterr, lambda state: np.seterr(**state)),
     "prints of numpy": _same(np.get_printoptions, lambda state: np.set_printoptions(**state)),
 }

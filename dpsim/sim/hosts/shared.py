@@ -8,7 +8,8 @@ promise. A *turn* is one scheduler step of a thread. The promise is broken if th
 A *thing* is a variable of an enclosing function, a global, an attribute of an object, or an item of a list or
 dictionary. Any other container is one thing. A thread *uses* a thing if it reads an attribute or an item, calls a
 method, compares it, or loops over it; passing an object on is no use. A turn *changes* a thing if the thing, or a
-container in it, differs at the end of the turn.
+container in it, differs at the end of the turn. The order of items in a dictionary is no thing, so each thread may set
+its item.
 
 The trace of instructions is slow, so it watches only a few runs (`SimBackend(sharing=True)`). docs/design/sim.md lists
 what it does not see.
@@ -96,7 +97,8 @@ class SharedWatch:
         seen, self._seen = self._seen, {}
         for number, one in seen.items():
             now = dict(_state(one.thing, one.only))
-            changed = dict.fromkeys(key for key in (one.before | now) if _differ(now, one.before, key))
+            before, keys = one.before, one.before | now
+            changed = dict.fromkeys(key for key in keys if now.get(key, _MISSING) != before.get(key, _MISSING))
             for key in changed:
                 self._use(turns, number, one, key, True)
             for key in (key for key in one.reads if key not in changed):
@@ -159,7 +161,8 @@ class SharedWatch:
         code, functions = frame.f_code, self._functions
         own = functions.get(self._turns.thread) if self._turns is not None else None
         for function in (*(() if own is None else (own,)), *functions.values()):
-            inner = [cell.cell_contents for cell in function.__closure__ or () if _is_function(cell)]
+            cells = map(_content, function.__closure__ or ())
+            inner = [held for held in cells if isinstance(held, FunctionType)]
             for one in (function, *inner):
                 names = one.__code__.co_freevars
                 within = one.__code__.co_qualname.startswith(f"{code.co_qualname}.<locals>.")
@@ -219,10 +222,6 @@ def _is_called(frame: FrameType, packages: Collection[str]) -> bool:
     return back is not None and back.f_trace is not None
 
 
-def _differ(now: dict[Any, Any], before: dict[Any, Any], key: Any) -> bool:
-    return bool(now.get(key, _MISSING) != before.get(key, _MISSING))
-
-
 def _state(thing: Any, only: set[str] | None = None) -> Iterator[tuple[Any, Any]]:
     """Yields the contents of a thing, by key. `only`: the attribute names of an object or module."""
     if isinstance(thing, CellType):
@@ -277,10 +276,6 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return _MISSING
-
-
-def _is_function(cell: CellType) -> bool:
-    return isinstance(_content(cell), FunctionType)
 
 
 def with_null_trace(go_on: Callable[[], Any]) -> Any:

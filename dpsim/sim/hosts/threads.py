@@ -205,8 +205,7 @@ class SimThread(JournaledThread):
 
     def end(self, by: TurningHost) -> None:
         """The thread ends in its present turn."""
-        if by.chained:
-            by.before(self.ended)
+        by.before(self.ended)
         self._threads.machine.submit(self.ended)
 
     @property

@@ -72,8 +72,7 @@ class Device:
         """A fault let a host die at an op: the device stops some time later."""
         loss = Death(own_label(self.rank, LOSES_ITS_DEVICE), 0, self.lose, self.machine.end_of(self.rank))
         loss.strikes = lambda: False
-        if host.chained:
-            host.before(loss)
+        host.before(loss)
         self.machine.submit(loss)
 
     def _stop(self, error: KernelError, by: Op) -> None:

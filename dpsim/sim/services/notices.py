@@ -33,8 +33,7 @@ class Notices:
     def watch(self, host: Host, actor: int, mailbox: str, took: int) -> None:
         """A host asks for a notice by its last call. The delivery takes `took` ns."""
         notice = Op(host.address(IS_NOTIFIED), took)
-        if host.chained:
-            host.before(notice)
+        host.before(notice)
         self._boxes.announce(notice, host.journal.here(), mailbox, ("gone", actor))
         self._watched.setdefault(actor, []).append((notice, host.rank, mailbox))
         if actor in self._gone:

@@ -129,8 +129,7 @@ class Ports:
         machine = self._machine
         host.issue()
         delivery = Op(host.address(SETS), cost)
-        if host.chained:
-            host.before(delivery)
+        host.before(delivery)
         delivery.effect, delivery.args = self._arrive, (table, key, value, delivery)
         if machine.visible:
             delivery.footprint = _key(table, key, "w")

@@ -32,7 +32,7 @@ class Waiting:
         self.machine = machine
         self.host = host
         self.op = Op("", life=~host.rank)
-        host_sees(host, self.op)
+        host.before(self.op)
         self.result: Any = None
         self.over = False
         self.looks = 0
@@ -68,7 +68,7 @@ class Waiting:
         verb = self.verb if not self.looks else f"{self.verb} (look {self.looks + 1})"
         self.looks += 1
         op = Op(host.label(self.site, verb), 0, None, None, ~host.rank)
-        host_sees(host, op)
+        host.before(op)
         if machine.visible:  # no turn of a thread: its return from the wait is one
             op.footprint = (*host.mortal, *touches, *self.ends)
         op.effect, op.args = self._looked, (see, op)
@@ -97,9 +97,3 @@ class Waiting:
         if not self.over:
             assert self.alarm is not None
             self.end(None, self.alarm)
-
-
-def host_sees(host: Host, op: Op) -> None:
-    """Orders an op of a host after all that the host has learned and issued."""
-    if host.chained:
-        host.before(op)
