@@ -2,10 +2,9 @@
 
     difference = AloneRun(world, past, packages).go(program, prepared)      # None: the rank wrote the same records
 
-`past` is the record of the first run, in which all ranks ran (`dpsim.alone.past`). The repeated run ends at the first
-record that differs, or at an await that the first run did not answer. The host threads of the rank run in the order of
-the first run. Each thread is a greenlet that stops before each of its calls, as in the simulation. The comparison is
-separate for each thread.
+The repeated run ends at the first record that differs, or at an await that the first run did not answer. The host
+threads of the rank run in the order of the first run: each is a greenlet that stops before each of its calls. The
+comparison is separate for each thread.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The objects of a rank that runs alone: streams, buffers, events, flags, threads and stores that only write the
 journal.
 
-Each await returns the value of the first run, in which all ranks ran. So no kernel runs, and no other rank exists. Each
-class derives from the shared class of `dpsim.backend`, which assigns addresses, writes records and applies planted
-faults on every backend. The class here adds only the answer.
+Each await returns the value of the first run, in which all ranks ran. So no kernel runs, and no other rank exists.
 
     rank = AloneRank(journal, answers)          # `answers.of(journal)`: the outcome of the last op in the first run
 """

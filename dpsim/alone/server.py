@@ -3,11 +3,8 @@
     python -P -m dpsim.alone.server 5           # 5: the descriptor of a socket to dpsim's process
 
 The server imports no torch, starts no thread and runs no program. So each forked copy is like a process that has just
-started. The client starts it with another PYTHONHASHSEED than that of dpsim's process (`client.py`). So if a program
-depends on the hash of a text, its run here differs from its run in the simulation, and dpsim reports this. The server
-ends when dpsim's process does.
-
-`dpsim.alone.messages` lists its questions and answers.
+started. It has another PYTHONHASHSEED than dpsim's process, so a program that depends on the hash of a text runs
+differently here. The server ends when dpsim's process does. `dpsim.alone.messages` lists its questions and answers.
 """
 
 from __future__ import annotations

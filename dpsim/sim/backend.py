@@ -5,9 +5,8 @@ their operations.
     >>> SimBackend().unavailable(4096) is None
     True
 
-The backend builds the parts of a run (`dpsim.sim.wiring`) and runs them until no operation can happen any more. Then it
-records which ranks and services ended, and which of them wait without end. The result, a `SimRun`, contains all facts
-about the run; a `SimBackend` object contains only settings.
+The backend builds the parts of a run (`dpsim.sim.wiring`) and runs them until no operation can happen any more. A
+`SimRun` contains all facts about the run; a `SimBackend` object contains only settings.
 """
 
 from __future__ import annotations

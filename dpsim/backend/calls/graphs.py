@@ -7,8 +7,7 @@ check can read them. The simulation and gloo issue the kept calls one by one. A 
 graph, and this module only writes the records.
 
 In a replay, the calls of the captured stream run on the stream of the replay. Streams that joined the capture become
-*branches* of the graph. A branch is no stream of the program: it has a separate name, "side@decode", and only events of
-the capture order it.
+*branches* of the graph, such as "side@decode", which only events of the capture order.
 
     replay 3 of decode on main
         launch a on main; record e on main; side@decode waits for e; launch b on side@decode; ...

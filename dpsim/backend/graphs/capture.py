@@ -1,9 +1,8 @@
 """A capture in progress: the calls that it keeps, and the calls that it forbids. All backends share it.
 
-During a capture, `Stream.capture` is set on the captured stream. A stream that waits for an event of this stream joins
-the capture. A stream passes its kernel launches and copies to this module, which records them, and the device runs none
-of them. `dpsim.backend.graphs.kept` stores the recorded calls for replays. A CUDA device receives the calls as well,
-because it captures the graph itself.
+During a capture, `Stream.capture` is set on the captured stream and on those that join it. They pass their calls to
+this module, and the device runs none of them. `dpsim.backend.graphs.kept` stores them for replays. A CUDA device
+receives the calls as well, because it captures the graph itself.
 
 CUDA forbids some calls during a capture (CUDA C++ Programming Guide, CUDA Graphs, "Prohibited and unhandled
 operations"). Its error codes are:

@@ -3,12 +3,10 @@
 A kernel call refers to buffers and not to their memory. So a graph replay can issue it again later, when the buffers
 have other contents.
 
-A kernel is a plain function, and it depends only on `reads`, `writes` and `args`. dpsim refuses other callables, since
-they may have state that the program changes before the stream runs the kernel. Examples are a partial function, a
-method (also a built-in one, of a list), an object, and a default that is a list. A function of an array library is no
-kernel either, because it returns its result.
-
-`dpsim.backend.graphs.kernel_globals` checks the globals that a kernel reads.
+A kernel is a plain function, and it depends only on `reads`, `writes` and `args`. dpsim refuses other callables, such
+as a method or a partial function: they may have state that the program changes before the stream runs the kernel. A
+function of an array library is no kernel either, because it returns its result. `dpsim.backend.graphs.kernel_globals`
+checks the globals that a kernel reads.
 
 On every backend, a kernel uses only the arrays that its launch names. It must not write an array of `reads`, even if
 `writes` contains the same buffer. It returns nothing. It keeps no reference to its arrays, since the program might use

@@ -7,9 +7,9 @@ A kernel runs later than its launch, and on real hardware each rank has its own 
     numbers, text, tuples and the like      also an Enum, a dtype, a frozen dataclass of such values, a logger
     functions of Python and of libraries    unchecked: the check cannot see their internal state
 
-So the launch raises an error if the kernel reads a mutable global or a method of one. A list, a dictionary, an array, a
-ContextVar and `os.environ` are mutable. It also refuses a kernel that sets a global, or an attribute
-of a module, a class or a function. A kernel may not call `globals`, `setattr` or `exec`.
+So the launch refuses a mutable global or a method of one, such as a list, an array, a ContextVar or `os.environ`. It
+also refuses a kernel that sets a global, or an attribute of a module, a class or a function, or calls one of
+`_FORBIDDEN`.
 
 The check reads the bytecode of the kernel, of functions and lambdas within it, and of each function that it names. It
 follows chains of attributes (`os.environ`), also through a local variable that contains a module.

@@ -1,8 +1,7 @@
 """A rank's journal: the list of its records, and the object through which all its ops pass. All backends share it.
 
-`Journal` does the part of each op that has to be the same everywhere. It gives the op its address, writes its record,
-and applies the faults and delays of the scenario that name the address. A backend calls one of its methods per op, and
-then carries out what the method returns:
+`Journal` gives an op its address, writes its record, and applies the faults and delays of the scenario that name the
+address. A backend calls one of its methods per op, and then carries out what the method returns:
 
     for issue in journal.collective("dp_cpu", Issue("all_reduce", 8, "int32"), None, "dp.agree"):
         ...                                            # zero times: skipped; twice: repeated
@@ -17,8 +16,8 @@ buffer.
 
 The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops there.
 
-The journal passes records one by one to `sink`. In the simulation it is the `append` of a list. In a worker process it
-writes to a file. So the parent process can read how far a rank has run, even if the rank is blocked in a call.
+The journal passes records one by one to `sink`. In a worker process it writes to a file, so that the parent process can
+read how far a rank has run, even if the rank is blocked in a call.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
     rank.stpe = 3                   # a Rank has no attribute 'stpe'; did you mean 'step'? ...
     await asyncio.sleep(1)          # the protocol awaited something that is not of its Rank ...
 
-Python's message names the backend's class (SimRank), while the user knows the class of the contract (Rank). So two
-backends would report the same mistake differently. When the journal records an error, it rewrites such a message with
-the contract's names. Programs without errors pay nothing for this.
+Python's message names the backend's class (SimRank), while the user knows the class of the contract (Rank), and two
+backends would report one mistake differently. So a journal that records an error rewrites its message.
 """
 
 from __future__ import annotations

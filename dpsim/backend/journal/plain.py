@@ -1,10 +1,9 @@
 """Plain data and whole numbers: checks of the values that a program passes to dpsim.
 
-A program passes messages, decisions and the arguments of kernels to dpsim. dpsim sends them to other processes and
-compares them between ranks. So they must have types that mean the same everywhere: int, float, bool, str, None, and
-tuples of these. dpsim refuses a numpy number: it overflows where an int does not, and a rank in another process would
-receive an int. It also refuses a named tuple in a message, because a rank in another process would get a tuple without
-names.
+dpsim sends messages, decisions and the arguments of kernels to other processes, and compares them between ranks. So
+they must have types that mean the same everywhere: int, float, bool, str, None, and tuples of these. dpsim refuses a
+numpy number: it overflows where an int does not. It refuses a named tuple in a message, because a rank in another
+process would get a tuple without names.
 
     check_plain((1, "start"), "the message", "wake")
     check_plain(np.int32(1), "the message", "wake")         # TypeError: ... write int(...)

@@ -8,10 +8,8 @@ member arrive in their order.
     end = AnySource(group).receive(host, own)       # `own`: the memory that receives the message
     source = yield from host.wait(end)
 
-Several members may offer a message to one receive. All these offers write one resource, so they conflict, and a search
-tries each of them first. An offer that arrives after the receive has taken another message never becomes a step of the
-run. The simulation reports such an offer to the strategy as lost (`Strategy.lost`). So the strategy also tries the
-order in which the late offer is first.
+All offers to one receive conflict. An offer that arrives after the receive has taken another message never becomes a
+step of the run. The strategy hears of it (`Strategy.lost`), and also tries the order in which the late offer is first.
 
 Prior art: the wildcard receives of ISP and DAMPI. They also try a receive from any source once for each sender that
 could match.

@@ -1,9 +1,5 @@
 """A communicator of the simulated machine, as its members share it: what timed and untimed mode have in common.
 
-In timed mode, a collective is one joint op of all members (`dpsim.sim.collectives.joint`). In untimed mode, each
-member's part of it is a separate op (`dpsim.sim.collectives.parts`). Then one member's part may end long before
-another's, and a search tries both orders.
-
 If members call different collectives, the machine does not stop in either mode, since real hardware may not stop
 either. Each member receives what its own call describes, as far as it fits. The ledger check (`dpsim.checks`) finds the
 mismatch in the journals.

@@ -11,9 +11,6 @@ a new one by `type(error)(*error.args)`.
 
 A host thread is a coroutine that waits for events of the machine. If it awaits anything else, the loop raises
 `ForeignAwait` in it, where SimPy's own process would end the run.
-
-During a simulated run, Python's garbage collector runs less often than usual. It would find nothing, since journals
-stay alive and ops leave no reference cycles, and it would take a twentieth of the time.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ OBJECTS = 200_000
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """While the block lasts, Python collects garbage less often than usual."""
+    """Garbage collections would take a twentieth of the time and find nothing: ops leave no reference cycles."""
     usual = gc.get_threshold()
     if usual[0]:
         gc.set_threshold(max(usual[0], OBJECTS), *usual[1:])

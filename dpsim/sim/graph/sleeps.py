@@ -1,9 +1,8 @@
 """Sleeps and planted delays in untimed mode: a lower bound for the time of what follows them.
 
-In untimed mode, the strategy may pick the end of a sleep at any point, so its duration orders nothing by itself. The
-duration matters only to time-outs. A time-out may pass before a sleep that lasts at least as long, and before all that
-follows that sleep. So each sleep has a computed *end*: its duration, added to the latest end among the sleeps and
-time-outs before it. All other ops take no time.
+In untimed mode, the strategy may pick the end of a sleep at any point, so its duration matters only to time-outs
+(`dpsim.sim.graph.alarms`). Each sleep has a computed *end*: its duration, added to the latest end among the sleeps and
+time-outs before it.
 
     sleeps.add(op, 100_000_000)         # the op is a sleep of 100 ms
     sleeps.clock(causes)                # the latest end among what is in these causes

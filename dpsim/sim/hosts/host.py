@@ -11,10 +11,9 @@ to it:
 If a rank may be killed, its arrival at a call is a separate op, and so is its return from a wait. The rank may die
 before each of them.
 
-A plain call (one without await) may still block the host: if a launch queue is full, or if an allocation synchronizes.
-The coroutine cannot stop within a plain call, so it continues. But all ops that it issues from then on come after an op
-called the *gate*. At its next await, the host waits for the gate. If the gate never fires, the calls behind it did not
-happen, and the host removes their records. The gates of docs/words.md are others: they delay a real process.
+A plain call (one without await) may still block the host. The coroutine continues, but all ops that it issues from then
+on come after an op called the *gate*. At its next await, the host waits for the gate. If the gate never fires, the
+calls behind it did not happen. The gates of docs/words.md are others: they delay a real process.
 
 `dpsim.sim.memory.device` contains what a rank has once, for all its threads. The host receives the error of its device
 and learns nothing else from it.

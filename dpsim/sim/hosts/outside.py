@@ -9,8 +9,6 @@ Only the program counts, with the calls that Python's library and installed pack
 not count, nor imports and logging, because the program does not learn from them. `dpsim.sim.hosts.sources` lists what
 is a source.
 
-State of the process that a rank changes is its own (`dpsim.sim.hosts.own_state`), as on hardware.
-
 With `elsewhere`, clocks jump by an hour at each read of the program, and a generator without a seed draws other
 numbers. A program that makes the same calls there does not depend on them.
 """

@@ -5,10 +5,8 @@
     state.enter(1)                          # rank 1 goes on: in the directory in which the run began
     state.put_back()                        # after the run: so does everything else
 
-The state of a rank contains the working directory, the umask and the limit of recursion. It also contains the
-generators of `random` and `numpy.random`, the context of `decimal`, and numpy's settings for errors and prints. A run
-pays nothing for it until a rank calls one of their functions. From then on, each switch to another rank saves the state
-of the one and loads that of the other.
+A run pays nothing until a rank calls a function that changes one of the `KINDS`. From then on, each switch to another
+rank saves the state of the one and loads that of the other.
 
 A generator that a rank has not seeded differs from that of every other rank, as in separate processes. But its numbers
 are the same in each run, so that a search can repeat a run.

@@ -11,8 +11,7 @@ in a state in which they have been before, the run can only repeat itself. Two m
 * the messages in all mailboxes, and what is about to happen, in timed mode with its time.
 
 No event may be possible all the time between the two moments and never happen: a schedule that holds it back is unfair.
-The ranks may only send and get messages, sleep, decide and make host collectives (`REPEATED`). A world with planted
-faults, delays or messages, and a program with several threads or with a process for each rank, are not examined.
+The ranks may only make calls of the kinds `REPEATED`, in worlds that `Recurrence.applies` accepts.
 
 The first look follows after FIRST ticks of the machine, and each further one after twice as many. A look compares FINE
 steps with the first of them, so a long run takes no time for this.

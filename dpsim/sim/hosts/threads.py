@@ -11,9 +11,6 @@ other thread runs.
 The rank's objects (streams, communicators) refer to a *front*: a host and a journal whose fields are always those of
 the running thread. The scheduler swaps these fields before it resumes a thread.
 
-XX: the Python code between two calls of the contract is one step. So dpsim misses a race of two threads on a Python
-variable within such a step.
-
 Prior art: Shuttle and loom run each thread of a test as a separate coroutine, and choose at each synchronizing call
 which one runs next. See also CHESS (Musuvathi and others, OSDI 2008).
 """
