@@ -202,6 +202,4 @@ class AloneRun:
 
 
 _standing: list[Any] = []
-"""Coroutines that stopped at such an await. They stay referenced: if Python closed one, its `finally` blocks would run
-code that is no part of the run.
-"""
+"""Coroutines at such an await. If Python closed one, its `finally` blocks would run code that is no part of the run."""

@@ -52,9 +52,7 @@ def _of_class(kind: type[Any], file: str) -> dict[str, str]:
 
 
 def describe(value: Any, depth: int = DEPTH) -> str:
-    """Returns the value in words. Two processes give equal words for equal values of plain data, arrays and containers
-    of these. `depth`: levels of fields and elements that are described; below them only the type.
-    """
+    """Returns equal words for equal plain data, arrays and containers. `depth`: of levels that are described."""
     try:
         return _describe(value, depth)
     except Exception:  # for instance a property of the user's class that raises

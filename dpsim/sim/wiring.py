@@ -26,9 +26,8 @@ from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunic
 from dpsim.sim.calls.life import kill, live, live_beside
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.collectives.broken import AbortingMachine
-from dpsim.sim.collectives.groups import Group
+from dpsim.sim.collectives.groups import Group, Made
 from dpsim.sim.collectives.joint import JointGroup
-from dpsim.sim.collectives.lazy import Made
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.collectives.parts import PartedGroup
 from dpsim.sim.collectives.residency import Slots
@@ -51,9 +50,7 @@ from dpsim.sim.services.ports import Ports
 
 
 class Wiring:
-    """The parts of one run of a program on a world. `tick`: a function that the machine calls now and then, or None.
-    `record_times`: one per rank and service, if the world asks for times and the run is timed; else empty.
-    """
+    """`tick`: called now and then, or None. `record_times`: per rank and service, in a timed run with `World.times`."""
 
     def __init__(
         self,

@@ -148,7 +148,6 @@ class JournaledGraph(Graph):
         self.pool.loosen(kept.memories)
 
     def _rows_for(self, kept: GraphCapture, stream: JournaledStream) -> list[Row] | None:
-        """Returns the records of a replay on these streams, if replays differ only in sequence numbers and ordinals."""
         names = self.names(kept.origin.name, stream.name)
         if self._rows is None or self._rows[0] is not names:
             made = [call.row(names) for call in kept.calls]

@@ -256,7 +256,7 @@ class JournaledStream(OwnStream):
 
     @abstractmethod
     def _record(self, number: int, joins: bool = False) -> JournaledEvent:
-        """`joins`: only another stream waits for the event, and no host queries it."""
+        """Returns an event at the stream's end. `joins`: no host queries it, and only another stream waits for it."""
 
     @abstractmethod
     def _wait(self, event: JournaledEvent) -> None:

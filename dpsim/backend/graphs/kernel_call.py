@@ -53,11 +53,7 @@ class KernelCall:
         self.cost = cost
 
     def run(self, reads: Sequence[Any], writes: Iterable[Any], written: Callable[[Any], bool] | None = None) -> None:
-        """Calls the kernel. `reads` and `writes` are the arrays. Raises KernelError for any exception of the kernel.
-
-        `written`: returns whether the kernel wrote an array of `reads`. A library with read-only arrays needs no such
-        function.
-        """
+        """Raises KernelError for any exception. `written`: whether the kernel wrote one of `reads`, or None."""
         try:
             result = self.kernel(*reads, *writes, *self.args)
             if result is not None:
@@ -71,9 +67,7 @@ class KernelCall:
 
 
 def check_kernel(kernel: Any, site: str) -> None:
-    """Raises TypeError unless the kernel is a plain function that reads no later state. A closure reads later state,
-    and so may a default that is not plain data.
-    """
+    """Raises TypeError unless the kernel is a plain function that reads no later state, as a closure does."""
     if not callable(kernel):
         raise TypeError(f"{site}: the kernel is {typed(kernel)}; a function is needed, as launch(site, kernel, ...)")
     if type(kernel) is not FunctionType:
@@ -101,9 +95,7 @@ KNOWN: set[Kernel] = set()
 """Kernels that passed the checks and kept no array in their first calls. A launch checks all others."""
 
 _READ: set[tuple[CodeType, str]] = set()
-"""Code whose globals passed the check, with its module. A kernel that `run` defines is a new function in each run, but
-has the same code.
-"""
+"""Code whose globals passed the check. A kernel that `run` defines is new in each run, but has the same code."""
 
 _CALLS: dict[Kernel, int] = {}
 TRIALS = 4

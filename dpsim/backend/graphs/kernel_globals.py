@@ -162,7 +162,6 @@ class _Reader:
             yield _MISSING
 
     def _code(self, code: CodeType, names: dict[str, Any], module: str, who: str, around: dict[str, _Value]) -> None:
-        """Reads one code object. `around`: local variables of the enclosing code that contain a module."""
         chain: _Value | None = None
         known, line = dict(around), code.co_firstlineno
         for step in steps_of(code):

@@ -54,9 +54,7 @@ def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
 
 
 def dtype_of(array: HostArray, site: str) -> str:
-    """Returns the name of an array's element type, from a cache, since numpy computes it slowly. Raises TypeError for
-    other objects, and for a type that the contract does not have.
-    """
+    """Reads a cache, since numpy computes the name slowly. Raises TypeError for types that the contract lacks."""
     try:
         return _NAMES[array.dtype]
     except (AttributeError, KeyError, TypeError):

@@ -125,7 +125,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
 
     @abstractmethod
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
-        """Starts a receive from any source, with a planted delay. The outcome is a `Received`."""
+        """Starts a receive into an array, with a planted delay of `delay_ns`. The outcome is a `Received`."""
 
     @abstractmethod
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> CallUnderway:

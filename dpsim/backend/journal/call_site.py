@@ -32,9 +32,7 @@ from dpsim.backend.journal.elsewhere import Elsewhere, chains_by_site
 from dpsim.contract.chain import CHAIN_FRAMES, Chain
 
 Places: TypeAlias = dict[int, tuple[CodeType, str]]
-"""Places of calls, by position in the bytecode. The module compares the code object and does not hash it, since its
-hash covers all its constants.
-"""
+"""By position in the bytecode. A code object is compared and not hashed: its hash covers all its constants."""
 
 _places: defaultdict[str, Places] = defaultdict(dict)
 """By site. All journals of the process share the table, so each place is computed once."""

@@ -61,9 +61,7 @@ class Injections:
             if kill.rank == rank and kill.at is not None:
                 self._kills[_key(kill.at)] = kill
         self.doom: Callable[[Kill], None] = lambda kill: None
-        """Called when the rank reaches the op after which a kill may end it. The simulation sets it; other backends
-        refuse a world with such a kill.
-        """
+        """Called at the op after which a kill may end the rank. The simulation sets it; others refuse such kills."""
         self._delays: dict[Key, int] = {}
         for delay in world.delays:
             if delay.rank == rank:

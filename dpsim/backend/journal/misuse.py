@@ -68,9 +68,7 @@ _ARGUMENTS = re.compile(r"(\w+)\.(\w+)\(\) (missing|takes|got) (.*)")
 
 
 class ForeignAwait(BaseException):
-    """Raised in a program that awaits something which no backend can resume. It is a BaseException: a program that
-    catches Exception and awaits again would never end.
-    """
+    """A BaseException: a program that catches Exception and awaits again would never end."""
 
     def __init__(self) -> None:
         super().__init__(FOREIGN)

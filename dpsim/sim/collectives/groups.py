@@ -12,15 +12,52 @@ from collections.abc import Collection
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
-from dpsim.contract.events import IS_SERVED_BY, numbered_label
+from dpsim.contract.events import IS_SERVED_BY, MAKES, numbered_label
 from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.sim.collectives.any_source import AnySource, Comes
 from dpsim.sim.collectives.contribution import Contribution
-from dpsim.sim.collectives.lazy import Made
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
+
+
+class Made:
+    """The creation of one communicator at its first use, as torch creates those of NCCL, and of those for its pairs.
+
+        made.meet(host, (0, 1))         # waits until rank 1 has called it, too; the second call returns at once
+
+    The first use is a rendezvous: the host waits in its call until all members have made their first call. A transfer
+    outside a coalesced group uses a separate communicator for its pair of ranks.
+    """
+
+    def __init__(self, machine: Machine, spec: CommunicatorSpec) -> None:
+        self._machine = machine
+        self._name = spec.name
+        self._arrived: dict[tuple[int, ...], set[int]] = {}
+        self._formed: dict[tuple[int, ...], Op] = {}
+
+    def knows(self, rank: int, members: tuple[int, ...]) -> bool:
+        """Whether a rank has already arrived at the creation of the communicator with these members."""
+        return rank in self._arrived.get(members, ())
+
+    def meet(self, host: Host, members: tuple[int, ...]) -> None:
+        """Lets a host arrive at the first use; the record of its call is the last in its journal."""
+        arrived = self._arrived.setdefault(members, set())
+        if host.rank in arrived:
+            return
+        machine = self._machine
+        formed = self._formed.get(members)
+        if formed is None:
+            formed = self._formed[members] = Op("")
+        arrived.add(host.rank)
+        label = numbered_label(f"{MAKES} {self._name}", members[-1] if len(members) == 2 else 0, host.word)
+        arrival = host.op(label if machine.visible else "", host=True)
+        machine.edge(arrival, formed)
+        machine.submit(arrival)
+        if len(arrived) == len(members):
+            machine.submit(formed)
+        host.stand((formed,), len(host.records))
 
 
 class Group(ABC):
@@ -31,9 +68,7 @@ class Group(ABC):
         self.machine = machine
         self.device = spec.domain == "device"
         self.last: dict[int, Op] = {}
-        """Device domain: the last op of each member on this communicator. As with NCCL, all ops of a rank on one
-        communicator happen in the order of its calls, on all its streams.
-        """
+        """Device domain: each member's last op, since NCCL too keeps the order of a rank's calls on all streams."""
         self.made: Made | None = None
         """Set if ranks create this communicator at its first use (`World.lazy`)."""
         self.memberships: dict[int, Any] = {}

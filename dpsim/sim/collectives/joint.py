@@ -82,7 +82,6 @@ class JointGroup(Group):
         return begun
 
     def _all_joined(self, op: Op, brought: Brought, last: Issue) -> None:
-        """Sets the cost, effect and footprint of the joint op, which are known when the last member has joined."""
         largest = max([max(one.source.size, one.output.size) for one in brought.values()])
         op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
         op.effect, op.args = self._complete, (op, brought)
@@ -188,7 +187,6 @@ class JointGroup(Group):
         return op
 
     def _joint(self, label: str, pair: tuple[int, int], cost: int) -> Op:
-        """Creates an op that fires when both sides have submitted it."""
         op = Op(label, cost)
         op.pending = 2
         self._unfired[op] = pair

@@ -33,9 +33,7 @@ from dpsim.sim.hosts.host import Host
 
 
 class Part:
-    """What waits for one rank's part. `ends`: the op by which it ends normally. `over`: the op for which the stream or
-    the host thread waits. `broken`: an abort of this rank ended it.
-    """
+    """`ends`: its normal end. `over`: for what its stream or thread waits. `broken`: an abort of this rank ended it."""
 
     __slots__ = ("broken", "brought", "ends", "over")
 
@@ -91,7 +89,6 @@ class Membership:
         self._needs.pop(op, None)
 
     def _senders(self, issue: Issue) -> Collection[int]:
-        """Returns the other members from which this rank receives elements (`dpsim.contract.rules.wait_set`)."""
         members = self._group.spec.ranks if issue.peer is None else (issue.peer,)
         return [member for member in awaited(issue.call, self._rank, members) if member != self._rank]
 

@@ -45,9 +45,7 @@ class Slots:
         self._rank = rank
         self.free = number
         self._parts: dict[Op, tuple[Op, int, int]] = {}
-        """For each unfinished part, by its start op: the op at which it needs slots, its record, and its number of
-        slots.
-        """
+        """Unfinished parts, by start op: the op at which a part needs slots, its record, its number of slots."""
         self._queue: deque[Op] = deque()
         self.acquires: Footprint = ((("slots", rank), "a"),)
         self.releases: Footprint = ((("slots", rank), "l"),)

@@ -100,9 +100,7 @@ class Alarms:
             self._machine.enabled.append(op)
 
     def missed(self, op: Op, ns: int, causes: int, by: Op, lives: Footprint = (), ends: Footprint = ()) -> None:
-        """Records a time-out for a wait that ended at once, because of the op `by`. The time-out may have passed before
-        `by`. The rest is as in `set`.
-        """
+        """As `set`, for a wait that ended at once, because of the op `by`: the time-out may have passed before."""
         machine = self._machine
         if machine.timed:
             return

@@ -275,9 +275,7 @@ class Machine(Edges):
         CoroutineThread(self.env, program, rank)
 
     def run(self, tick: Callable[[], int] | None = None) -> None:
-        """Runs until nothing can happen any more, and calls `tick` now and then (`Environment.run_down`). Raises the
-        error of `halt`.
-        """
+        """Runs to the end, with `tick` now and then (`Environment.run_down`). Raises the error of `halt`."""
         with suppress(Halt):
             self.env.run_down(tick)
         if self.halted is not None:

@@ -69,9 +69,7 @@ class Op:
     )
 
     disables = False
-    """Whether it disables other ops (`schedule.Candidate.disables`). A class attribute, so that it costs no memory per
-    op.
-    """
+    """Whether it disables other ops (`schedule.Candidate.disables`). As a class attribute it costs no memory."""
 
     def __init__(
         self,

@@ -36,9 +36,7 @@ class Chain:
         self._line: Op | None = None  # the op that ends the last call that waits here for room
 
     def make_room(self, host: Host) -> None:
-        """Makes the host wait in its present call until the launch queue has room. The call's record is the last in the
-        journal. The caller then appends the work to the queue.
-        """
+        """Waits for room in the queue, in the call of the journal's last record. The caller then appends the work."""
         queue = self.queue
         if queue is None or len(queue) < (queue.maxlen or 0):
             return

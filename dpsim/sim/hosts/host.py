@@ -149,9 +149,7 @@ class Host:
     # ---- waiting
 
     def settle(self) -> Generator[Any, Any, None]:
-        """The program has ended. If the rank may be killed, it may die behind its last plain call, too, as messages may
-        be lost with it. A death behind an await shows what a death within the await shows.
-        """
+        """A rank that may be killed may die behind its last plain call, too, as messages may be lost with it."""
         last = self._told
         if last is not None and not self.machine.timed and self.rank in self.machine.mortal:
             yield from self.wait(last)

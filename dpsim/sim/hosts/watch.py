@@ -49,9 +49,7 @@ from dpsim.sim.hosts.host import Host
 
 REPEATS = 100_000
 ASKS = 1_000
-"""Untimed mode: this number of records per rank that still runs, two for a poll. The cost of ordering them grows with
-their square.
-"""
+"""Untimed mode: records per rank that still runs, two for a poll. The cost of their order grows with the square."""
 SAME = 1_000
 """An untimed run ends after this number of steps that only repeat, if another op could happen."""
 MOST_BYTES = 1_000_000_000
@@ -230,7 +228,6 @@ class ProgressWatch:
         return sorted(moving) if alone else []
 
     def _is_of(self, op: Op, moving: Container[int]) -> bool:
-        """Whether an op belongs to what these ranks repeat, or need not happen at all."""
         life = op.life
         if life is not None and (life in self._machine.dead or (life < 0 and ~life in moving)):
             return True

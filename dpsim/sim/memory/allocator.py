@@ -232,7 +232,6 @@ class CachingAllocator:
         self._list(rest)
 
     def _release(self, block: Block) -> None:
-        """Frees a block and merges it with free neighbours. The block with the lowest address remains."""
         block.free = True
         before, after = block.before, block.after
         if after is not None and after.free:

@@ -127,9 +127,7 @@ def flat_of(buffer: Buffer) -> HostArray:
 
 
 def touched(reads: Sequence[Buffer], writes: Sequence[Buffer]) -> Footprint:
-    """Returns the footprint of these reads and writes: pieces of segments as resources. Two buffers that share memory
-    share a piece; close neighbours may share one, too.
-    """
+    """Returns pieces of segments as resources. Buffers that share memory share a piece; close neighbours may, too."""
     return tuple([(piece, mode) for buffers, mode in ((reads, "r"), (writes, "w")) for piece in _pieces(buffers)])
 
 

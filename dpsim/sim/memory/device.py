@@ -51,9 +51,7 @@ class Device:
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """A kernel failed: its unfinished work never happens, and the hosts get the error. If a search knows that this
-        rank has such kernels, the stop is an op, and other streams may continue before it.
-        """
+        """If a search knows that this rank has such kernels, the stop is an op, and other streams may go on before."""
         machine, rank = self.machine, self.rank
         by.at, by.after, by.more, by.waiter, by.waiters = -1, None, None, None, None  # the kernel's op never fires
         if rank not in machine.failing:

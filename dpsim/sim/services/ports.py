@@ -223,9 +223,7 @@ class Ports:
                 self._look_at(waiting, table, key, op)
 
     def left(self, host: Host, after: Op | None) -> None:
-        """The process of a rank has ended: some time later, the system closes the ports on which it listened. `after`:
-        the op that ended it, if that was not its host.
-        """
+        """Some time after a rank's end, the system closes its ports. `after`: the op that ended it, if not its host."""
         for table in [one for one in self._tables.values() if one.by == host.rank]:
             label = own_label(host.rank, f"{GIVES_BACK} port {table.port} of node {table.node}")
             op = Op(label, 0, None, _port((table.node, table.port), "w"))

@@ -21,9 +21,7 @@ LATER = object()
 
 
 class Waiting:
-    """An op for which a host waits until it has read something, or its time-out passes, whichever is first. With a
-    time-out of 0 ns (`polls`), the host reads once.
-    """
+    """A host waits for a read or its time-out, whichever is first. With a time-out of 0 ns (`polls`), it reads once."""
 
     def __init__(
         self, machine: Machine, host: Host, timeout_ns: int | None, verb: str, at: tuple[str, int] | None = None
