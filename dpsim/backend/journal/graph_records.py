@@ -27,7 +27,7 @@ collective, these are the stream, the communicator, and the fields after `seq`.
 class GraphRecords(FaultInjector):
     """The part of a `Journal` that handles graphs."""
 
-    _seqs: defaultdict[Any, int]
+    seqs: defaultdict[Any, int]
     turn: Callable[[str, int], None] | None
 
     @abstractmethod
@@ -89,7 +89,7 @@ class GraphRecords(FaultInjector):
 
     def rows(self, rows: Iterable[Row]) -> None:
         """As `again` for each call, in one loop: the calls of a graph cost nothing but their records."""
-        step, thread, sites, seqs, sink = self.step, self.thread, self._sites, self._seqs, self._sink
+        step, thread, sites, seqs, sink = self.step, self.thread, self._sites, self.seqs, self._sink
         for call, site, where, line, form in rows:
             known = sites.get(site) or self._first(site)
             ordinal = known.count
@@ -113,6 +113,6 @@ class GraphRecords(FaultInjector):
 
     def next_seq(self, line: Any) -> int:
         """Returns the next number of a collective on a communicator, or of a transfer (communicator, op, peer)."""
-        seq = self._seqs[line]
-        self._seqs[line] = seq + 1
+        seq = self.seqs[line]
+        self.seqs[line] = seq + 1
         return seq

@@ -95,7 +95,7 @@ class Journal(GraphRecords):
         self._sites: dict[str, Site] = {}
         self._sink = shared.sink
         self.shared = shared
-        self._seqs = shared.seqs
+        self.seqs = shared.seqs
         self._numbers = shared.numbers
         self.events = shared.numbers["event"]  # a separate counter for speed, since events are frequent
         self._injections = shared.injections
@@ -133,10 +133,6 @@ class Journal(GraphRecords):
     def injects(self) -> bool:
         return bool(self._injections)
 
-    @property
-    def seqs(self) -> dict[Any, int]:
-        return self._seqs
-
     # ---- ops
 
     def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
@@ -173,7 +169,7 @@ class Journal(GraphRecords):
         where = self._arrive(site, _getframe(3))  # the program's frame is two calls above
         if self.turn is not None:
             self._take_turn(site, communicator)
-        seq = self._seqs[communicator]
+        seq = self.seqs[communicator]
         issues = self._admit(site, communicator, seq, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:
@@ -183,7 +179,7 @@ class Journal(GraphRecords):
             self._sink(("collective", self.step, self.thread, site, at, where) + form)  # noqa: RUF005
             again = True
             seq += 1
-        self._seqs[communicator] = seq
+        self.seqs[communicator] = seq
         return issues
 
     def transfer(
@@ -198,8 +194,8 @@ class Journal(GraphRecords):
         for out in issues:
             at = self._again(site) if again else self.ordinal
             line = communicator, out.op, out.peer
-            seq = self._seqs[line]
-            self._seqs[line] = seq + 1
+            seq = self.seqs[line]
+            self.seqs[line] = seq + 1
             form = stream, communicator, seq, out.op, out.count, out.dtype, out.peer, out.group, reads, writes
             self._sink(("transfer", self.step, self.thread, site, at, where) + form)  # noqa: RUF005
             again = True

@@ -51,11 +51,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
         last: Op | None = None
         for issue in issues:
             host.issue()
-            late = host.issued
-            if issue.delay_ns:
-                late = host.op(host.address(IS_LATE_FOR), issue.delay_ns, host=True)
-                machine.alarms.sleep(late, issue.delay_ns)
-                machine.submit(late)
+            late = self._late(issue.delay_ns) if issue.delay_ns else host.issued
             if last is not None:  # a call that a fault repeats has separate memory: both calls are under way at once
                 source = _flat_copy(array)
             result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
@@ -84,15 +80,17 @@ class SimHostCommunicator(JournaledHostCommunicator):
         host, group = self.host, self.group
         site, ordinal = host.journal.site, host.journal.ordinal
         host.issue()
-        late: tuple[Op, ...] = ()
-        if delay_ns:
-            late = (host.op(host.address(IS_LATE_FOR), delay_ns, host=True),)
-            host.machine.alarms.sleep(late[0], delay_ns)
-            host.machine.submit(late[0])
+        late = (self._late(delay_ns),) if delay_ns else ()
         flat = array.reshape(-1)
         issue = plan("recv", flat.size, dtype)
         end = group.receive_any(host, Contribution(issue, flat, flat, late, host.machine.env._now))
         return UnderwayFromAny((self, end, end, issue, (host.word, site, ordinal), array))
+
+    def _late(self, ns: int) -> Op:
+        op = self.host.op(self.host.address(IS_LATE_FOR), ns, host=True)
+        self.host.machine.alarms.sleep(op, ns)
+        self.host.machine.submit(op)
+        return op
 
     def _abort(self) -> None:
         if self.membership is not None:

@@ -219,7 +219,7 @@ class QueriedCall:
                 end = self._drawn_in_time(host, at, timeout_ns)
                 part = breakable(self._communicator, end)
                 waiting = Waiting(host.machine, host, timeout_ns, "waits for", at)
-                waiting.look_behind((end if part is None else part.over,))
+                waiting.look(lambda: True, (), end if part is None else part.over)
                 yield from host.wait(waiting.op)
                 if part is not None and part.broken:
                     raise self._communicator.error(self._visit[1])

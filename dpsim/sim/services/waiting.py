@@ -7,7 +7,7 @@ yield from host.wait(waiting.op)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from dpsim.contract.events import WAITS_IN_VAIN
@@ -50,18 +50,6 @@ class Waiting:
         """Reads by `see` after the ops of `after`. Without any, reads from the start."""
         if self.over:
             return
-        op = self._look(see, touches)
-        for one in after:
-            self.machine.edge(one, op)
-        self.machine.submit(op)
-
-    def look_behind(self, ends: Sequence[Op]) -> None:
-        """Ends the wait when all of `ends` have fired. There is nothing to read."""
-        op = self._look(lambda: True, ())
-        self.machine.edges(ends, op)
-        self.machine.submit(op)
-
-    def _look(self, see: Callable[[], Any], touches: Footprint) -> Op:
         machine, host = self.machine, self.host
         verb = self.verb if not self.looks else f"{self.verb} (look {self.looks + 1})"
         self.looks += 1
@@ -70,7 +58,9 @@ class Waiting:
         if machine.visible:  # no turn of a thread: its return from the wait is one
             op.footprint = (*host.mortal, *touches, *self.ends)
         op.effect, op.args = self._looked, (see, op)
-        return op
+        for one in after:
+            machine.edge(one, op)
+        machine.submit(op)
 
     def _looked(self, see: Callable[[], Any], op: Op) -> None:
         found = LATER if self.over else see()
