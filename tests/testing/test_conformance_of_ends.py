@@ -16,8 +16,7 @@ from dpsim.contract.world import Run
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.calls import underway
 from dpsim.sim.calls.communicators import SimHostCommunicator
-from dpsim.sim.calls.underway import QueriedCall
-from dpsim.sim.calls.underway import Underway
+from dpsim.sim.calls.underway import QueriedCall, Underway
 from dpsim.sim.collectives.broken import AbortingMachine
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.graph.op import Op

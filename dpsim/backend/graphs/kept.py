@@ -215,7 +215,7 @@ class KeptFlagWait(KeptCall):
 
 
 class KeptMemory(KeptCall):
-    """A call of the graph's pool, which has no record of its own in a replay."""
+    """A call of the graph's pool, which writes no record in a replay."""
 
     __slots__ = ("memory",)
 

@@ -4,7 +4,7 @@ A kernel call refers to buffers and not to their memory. So a graph replay can i
 have other contents.
 
 A kernel is a plain function, and it depends only on `reads`, `writes` and `args`. dpsim refuses other callables, such
-as a method or a partial function: they may have state that the program changes before the stream runs the kernel. A
+as a method or a partial function. They may have state that the program changes before the stream runs the kernel. A
 function of an array library is no kernel either, because it returns its result. `dpsim.backend.graphs.kernel_globals`
 checks the globals that a kernel reads.
 

@@ -1,8 +1,8 @@
 """The memory pool of graphs: which memory a replay allocates again, and which other memory this destroys.
 
 The memory of a captured graph has fixed addresses. If the program frees some of it, a later allocation from the pool
-may get it, in this capture or another one, and each replay of one graph destroys the contents of the other. Kernels and
-collectives also allocate and free *scratch* memory (`Scratch`). As in PyTorch's allocator, two buffers share memory
+may get it, in this capture or another one. Then each replay of one graph destroys the contents of the other. Kernels
+and collectives also allocate and free *scratch* memory (`Scratch`). As in PyTorch's allocator, two buffers share memory
 only on one stream of the capture, and small blocks never share with large ones.
 
 Records need no special kind for this. If a replay uses memory that the program had freed, the journal records an

@@ -15,8 +15,8 @@ the host can first see the difference: at the await, or at the first query.
 
 In untimed mode, the schedule decides whether a query returns True or False, as for an event. At the host's first query
 of a call, the simulation creates an op by which the host sees the end. This op and each query conflict, so a search
-tries both orders. A host that has seen the end, or learned of a time-out that passed after it, gets True from then on:
-a time-out passes only when no other op can happen (`dpsim.sim.graph.alarms.Alarms.behind`).
+tries both orders. A host that has seen the end, or learned of a time-out that passed after it, gets True from then on.
+For a time-out passes only when no other op can happen (`dpsim.sim.graph.alarms.Alarms.behind`).
 
 Each wait with a time-out has a separate draw, since the rank continues after a time-out. The variant "waits for all"
 shows something new in two cases. Either the last member never arrives, or it arrives after a sleep that is longer than

@@ -107,7 +107,7 @@ class Group(ABC):
 
     def served(self, host: Host, members: Collection[int], end: Op) -> Op:
         """Returns the op that ends the rank's part, behind `end`. With a partial kill (`Kill.partial`), a member that
-        dies may end the part of one peer and not of another, so its life is needed for each peer separately.
+        dies may end the part of one peer and not of another.
         """
         machine, number = self.machine, host.part_number
         host.part_number += 1

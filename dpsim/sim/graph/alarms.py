@@ -8,7 +8,7 @@ and no sleep under way ends before it**. For this rule, each sleep and time-out 
 duration, added to the latest end among the sleeps and time-outs before its call (`dpsim.sim.graph.sleeps`). All other
 ops take no time.
 
-So a time-out of 50 ms may pass before ops that follow a sleep of 100 ms, or two sleeps of 30 ms, but it need not pass
+So a time-out of 50 ms may pass before ops that follow a sleep of 100 ms, or two sleeps of 30 ms. It need not pass
 first, since its host may be slow. Of several time-outs, the one with the earliest end passes first. If ends are equal,
 the strategy picks.
 

@@ -178,7 +178,7 @@ def positions(coroutine: Any) -> tuple[int, ...]:
 
 def state_of(coroutines: Sequence[Any]) -> bytes | None:
     """Returns all that suspended coroutines still know, as bytes. None if a value cannot be pickled, such as a
-    generator in a local variable: it may have any state, so a caller must not conclude anything.
+    generator in a local variable. It may have any state, so a caller must not conclude anything.
 
     The state contains the local variables and the stack of each frame (by `gc.get_referents`), so also how far a `for`
     loop is. It contains the plain globals that these frames use, and Python's and numpy's random generators. Objects of

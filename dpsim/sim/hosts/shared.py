@@ -7,7 +7,7 @@ promise. A *turn* is one scheduler step of a thread. The promise is broken if th
 
 A *thing* is a variable of an enclosing function, a global, an attribute of an object, or an item of a list or
 dictionary. Any other container is one thing. A thread *uses* a thing if it reads an attribute or an item, calls a
-method, compares it, or loops over it; passing an object on is no use. A turn *changes* a thing if the thing, or a
+method, compares it, or loops over it. Passing an object on is no use. A turn *changes* a thing if the thing, or a
 container in it, differs at the end of the turn. The order of items in a dictionary is no thing, so each thread may set
 its item.
 

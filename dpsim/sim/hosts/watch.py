@@ -6,7 +6,7 @@ The watch detects that for a long time each rank has only repeated itself (`dpsi
 other record is progress, and restarts all counts.
 
 * A get whose time-out has passed counts as a poll that found nothing.
-* If a rank only repeats host collectives with the same result, by which ranks agree that they have no work, the watch
+* By host collectives with the same result, ranks agree that they have no work. If a rank only repeats these, the watch
   never ends the run for it, since the program may count them.
 * A rank is *deaf* if it repeats itself without polling (it sleeps, it decides): no other rank can affect it. The watch
   ends the run after REPEATS such records. A rank with several threads is never deaf, since its threads share Python.
