@@ -16,8 +16,8 @@ buffer.
 
 The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops there.
 
-The journal passes records one by one to `sink`. In a worker process this is a file, from which the parent process reads
-how far a rank has run that is blocked in a call.
+The journal passes records one by one to `sink`. In a worker process this is a file. From it, the parent process reads
+how far a blocked rank has run.
 """
 
 from __future__ import annotations
