@@ -70,9 +70,7 @@ class TorchBackend:
         return self._unmodified.run(target, world)
 
     def _cannot_make(self, world: World) -> str | None:
-        """Raises for fields of the world that only the simulation supports. To ignore them silently would run a
-        different experiment.
-        """
+        """Raises for what only the simulation supports, since to ignore it would run a different experiment."""
         cure = "a GPU has the limits that it has"
         if world.kills:
             kill = world.kills[0]

@@ -151,7 +151,6 @@ class CpuCommunicator(FirstUse):
         self._enter([(issue, memory, memory) for issue, memory in moves], stream)
 
     def _enter(self, parts: list[tuple[Issue, Any, Any]], stream: Stream, seq: int | None = None) -> None:
-        """Puts operations on the stream as one entry, which starts all of them and then waits for all."""
         on = of_this_backend(stream, CpuStream)
         late = sum(issue.delay_ns for issue, _, _ in parts)
         if late:
@@ -187,7 +186,6 @@ class CpuCommunicator(FirstUse):
         on.put(self._turns.take(run))
 
     def _until(self, ready: Callable[[], bool]) -> None:
-        """The stream's thread waits until this is true. Raises Unfinished when the job is over."""
         while not ready():
             if self._rank.closed:
                 raise Unfinished

@@ -153,24 +153,19 @@ class Crew:
         return answers
 
     def _settle(self, children: Sequence[Child]) -> None:
-        """Waits a little before a refusal counts, until the machine reports a worker as ended. The refusing worker may
-        only have lost its connection to that one.
-        """
+        """The worker that refuses may only have lost its connection to one that the machine has just ended."""
         clock = Clock(POLL_SECONDS)
         while clock.seconds() < SETTLE_SECONDS and not any(child.taken_away() for child in children):
             time.sleep(SETTLE_SECONDS / 50)
 
     def _refuse_lost(self, children: Sequence[Child]) -> None:
-        """Raises Lost if the machine ended a worker during set-up, since refusals of other workers are then
-        consequences.
-        """
+        """If the machine ended a worker during set-up, refusals of other workers are consequences."""
         for child in children:
             taken = child.taken_away()
             if taken:
                 raise Lost(f"{self.backend}: the process of {child.name} {taken} during set-up")
 
     def _called(self, rank: int) -> Child | None:
-        """Returns the worker from the reserve, unless it has ended."""
         child = self._reserve.pop(rank, None)
         if child is None or not child.has_ended():
             return child

@@ -129,7 +129,6 @@ class CudaDevice(RealDevice):
                 self.spoiled = True
 
     def _drop_graphs(self) -> None:
-        """Returns the memory of all graphs to the device, and allocates that of the streams' pools again."""
         import torch
 
         if not self.graphs:
@@ -145,9 +144,7 @@ class CudaDevice(RealDevice):
             stream.synchronize()
 
     def _drop_workspaces(self) -> None:
-        """Frees the cuBLAS workspaces of the job's host threads. Nothing runs any more, and no graph contains their
-        addresses.
-        """
+        """Nothing runs any more, and no graph contains the addresses of the cuBLAS workspaces."""
         import torch
 
         if self._had_threads:
@@ -207,15 +204,12 @@ class CudaDevice(RealDevice):
         return stream
 
     def _take_memory(self) -> list[Any]:
-        """Makes sure that the current stream's pool has at least some memory."""
         import torch
 
         return [torch.zeros(size, dtype=torch.uint8, device=self.device) for size in (64 << 20, *[1 << 19] * 16)]
 
     def _clock_rate(self) -> float:
-        """Returns cycles per ns: the highest of a few measurements, since an idle GPU takes a while to raise its
-        clock.
-        """
+        """Returns cycles per ns: the highest measurement, since an idle GPU takes a while to raise its clock."""
         import torch
 
         rates, stream = [], self.handle("main")

@@ -88,9 +88,7 @@ class CudaCommunicator(FirstUse):
             self._end(on)
 
     def _abort(self) -> None:
-        """Starts ncclCommAbort, which ends the kernels that wait for peers. It may take a while, so a separate thread
-        calls it.
-        """
+        """ncclCommAbort ends the kernels that wait for peers. A separate thread calls it, since it may take long."""
         order = self.eager
         if order.last is not None and order.last.owed:
             order.last.pay()
@@ -98,7 +96,6 @@ class CudaCommunicator(FirstUse):
         self._rank.break_off(self._nccl.process_group)
 
     def _begin(self, stream: Stream, delay_ns: int) -> CudaStream:
-        """Begins an operation on this stream, after the communicator's last one."""
         if self.aborted:  # only a graph replay reaches this line after an abort
             raise self.error(self.name)
         on = stream if isinstance(stream, CudaStream) else of_this_backend(stream, CudaStream)
@@ -119,9 +116,7 @@ class CudaCommunicator(FirstUse):
         return on
 
     def _end(self, on: CudaStream) -> None:
-        """Records an event after the operation, always the same event object. A stream's earlier wait for the event
-        refers to the earlier record, so reuse is safe.
-        """
+        """Records always the same event: a stream's earlier wait for it refers to the earlier record."""
         order = self.eager if on.capture is None else self._captured
         if order.mark is None:
             order.mark = on.calls.event()
@@ -142,7 +137,6 @@ class CudaCommunicator(FirstUse):
         on.behind = self.eager.behind = after(on.behind, {self: self._number})
 
     def _fail(self, issue: Issue, seq: int | None, error: Exception) -> NoReturn:
-        """Raises the error with the issue's name."""
         if self._give_up.is_set():  # the communicator was aborted during this call
             raise Unfinished from error
         if self.aborted:  # another thread of the program aborted it

@@ -70,9 +70,7 @@ def has_room(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """Returns a descriptor that holds the lock on the folder until it is closed. None if another process holds it, or
-    this process has no permission.
-    """
+    """Returns a descriptor that holds the lock until it is closed; None without lock or permission."""
     import fcntl  # imported here, since systems without it must still import the backends
 
     try:

@@ -140,9 +140,7 @@ class ForkServer:
 
     @contextlib.contextmanager
     def _asking(self) -> Any:
-        """A request and its reply. If it is interrupted, the server is of no more use, since its next reply would
-        belong to the old request.
-        """
+        """If a request is interrupted, the server is of no more use: its next reply would belong to that request."""
         try:
             yield
         except (EOFError, OSError) as error:

@@ -176,7 +176,6 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         return GlooFromAny((self, work, array, self.journal.site))
 
     def _awaited(self, work: Any, result: HostArray) -> GlooCall:
-        """Returns the result when the work has ended. The work is None if a fault skipped the call."""
         gate = self.journal.gate() if self._gated else None
         if gate is not None and gate.learns and work is not None:
             return GatedCall((self, work, result, self.journal.site), gate.learns)

@@ -136,9 +136,7 @@ class JournalFile:
         raise NoJournal(self.failed)
 
     def _window(self, begin: int, size: int) -> tuple[mmap.mmap, int, int, int]:
-        """Maps the part of the file where the next record of that size begins. Returns the mapped memory, its offset in
-        the file, the record's offset within it, and its size.
-        """
+        """Returns the mapped memory of the next record, its offset in the file, the record's offset in it, its size."""
         first = begin - begin % mmap.ALLOCATIONGRANULARITY
         room = -(-(begin - first + size) // WINDOW) * WINDOW
         take_room(self._file, first, room)

@@ -75,9 +75,7 @@ class Mail:
         os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forked)
 
     def _forked(self) -> None:
-        """Runs in a process that was forked from this one: closes only the kernel's copies, so no peer gets a
-        notice.
-        """
+        """In a process that was forked from this one: closes only its copies, so that no peer gets a notice."""
         for accepted in self._accepted:
             accepted.close()
         if self._listener is not None:
@@ -174,7 +172,6 @@ class Mail:
         return f"{self._folder}/{worker}"
 
     def _read(self, listener: socket.socket) -> None:
-        """The code of the reader's thread."""
         with selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -219,7 +216,6 @@ class Mail:
                             self._deliver(job, name, message, *source)
 
     def _begin_to_tell(self, watcher: Any, job: int) -> None:
-        """A watcher asks for a notice when the program of that job has ended."""
         with self._lock:
             if job == self._job and not self._ended:
                 self._watchers.add(watcher)

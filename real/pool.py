@@ -237,7 +237,6 @@ class Pool:
     # ---- afterwards
 
     def _recover(self, watch: JobWatch, world: World, matched: bool) -> None:
-        """Prepares the workers for the next job."""
         left = self._leave(watch)
         finished = all(end == "finished" for end in watch.ends)
         if (
@@ -275,7 +274,6 @@ class Pool:
             return False
 
     def _has_recovered(self, child: Child, deadline: float) -> bool:
-        """Whether the worker reports its recovery in time."""
         while speaking([child], max(0.0, deadline - time.monotonic())):
             message = child.receive()
             if message is None or isinstance(message, Recovered):
@@ -283,14 +281,12 @@ class Pool:
         return False
 
     def _replace(self) -> None:
-        """Lets the next run start new workers."""
         if self._is_ours:
             self.crew.end()
             self._renew()
             self._oldest = self._generation
 
     def _renew(self) -> None:
-        """Lets workers abandon all communicators."""
         self._generation += 1
         self._known.clear()
 

@@ -194,7 +194,6 @@ class RealRank(ReachingRank):
         return True
 
     def _drain(self) -> None:
-        """The implied device synchronize at the end of a program."""
         for stream in self.streams.values():
             stream._drain()
 

@@ -89,7 +89,6 @@ class Server(threading.Thread):
                     connection.close()
 
     def _turn(self, selector: selectors.BaseSelector) -> bool:
-        """Serves connections that have sent something. Returns False if the owner has left."""
         for key, _ in selector.select():
             if key.fileobj is self._listener:
                 self._accept(selector)
@@ -119,7 +118,6 @@ class Server(threading.Thread):
         self._beginnings[connection] = b""
 
     def _read_request(self, connection: socket.socket) -> bool:
-        """Reads from a connection. Returns False if its peer has closed. Raises NoRequest."""
         data = receive(connection)
         if not data or connection in self._strange:
             return bool(data)
@@ -137,7 +135,6 @@ class Server(threading.Thread):
         return True
 
     def _admit(self, connection: socket.socket, message: list[Any]) -> None:
-        """Checks the first line of a connection."""
         match message:
             case ["job", str(word)]:
                 same = hmac.compare_digest(word.encode(errors="replace"), self._job.encode())
@@ -174,7 +171,6 @@ class Server(threading.Thread):
     def _serve_in_turn(
         self, connection: socket.socket, at: Address, before: Address | None, message: list[Any]
     ) -> None:
-        """Serves a call if the call before it has been served, and then those that wait for this one."""
         if before is not None and before not in self.served:
             self._standing.setdefault(before, []).append((connection, at, message))
             return
@@ -184,7 +180,6 @@ class Server(threading.Thread):
             self._serve_in_turn(asker, later, None, inner)
 
     def _arrive(self, key: str, value: Frozen) -> None:
-        """A key has a value: replies to the ranks that wait for it."""
         self._values[key] = value
         for asker, number in self._waiting.pop(key, ()):
             self._answer(asker, number, value)
@@ -203,7 +198,6 @@ def _address(at: list[Any]) -> Address:
 
 
 def _message(line: bytes) -> list[Any]:
-    """Returns a message. Raises NoRequest for anything but a JSON array."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

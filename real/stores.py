@@ -185,7 +185,6 @@ class RealStore(JournaledStore):
         return outcome
 
     def _turn(self) -> Turn:
-        """Returns the turn of the last recorded call; empty in a world without gates."""
         if not self.journal.shared.world.gates:
             return ()
         return self.journal.here(), self.journal.served_after()

@@ -199,7 +199,6 @@ class ThreadedRank(RealRank):
         return thread
 
     def _live(self, thread: RealThread, program: ThreadProgram) -> None:
-        """Runs a thread other than main, in that thread."""
         front = self._front
         front.enter(thread.own_journal)
         try:
@@ -223,7 +222,6 @@ class ThreadedRank(RealRank):
             thread.done.set()
 
     def _drive(self, program: ThreadProgram) -> BaseException | None:
-        """Returns the exception of the program. Raises exceptions that end the thread before its program has ended."""
         try:
             with self._device.thread():
                 self.patience.sleep(self._front.start_delay())

@@ -109,7 +109,6 @@ class UnmodifiedRanks:
 
 
 def _child(warm: subprocess.Popen[str], job: dict[str, Any]) -> int:
-    """Lets a warm process fork a rank. Returns the id of its process."""
     assert warm.stdin is not None
     warm.stdin.write(json.dumps(job) + "\n")
     warm.stdin.flush()
@@ -125,7 +124,6 @@ def _line(warm: subprocess.Popen[str]) -> str:
 
 
 def _watch(children: list[ForkedRank], folder: Path, world: World) -> str:
-    """Waits until each rank has ended or hangs. Returns how a hang was observed."""
     began = time.monotonic_ns()
     known, quiet = -1, Quiet([], began)
     while True:

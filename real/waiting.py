@@ -197,9 +197,7 @@ class Patience:
             self.waited_ns += time.perf_counter_ns() - start
 
     def _doze(self, work: Any) -> None:
-        """Sleeps within torch until a work has ended, and returns now and then. torch raises the same error for a wait
-        that was too short and for a failed work; a failed work raises it again.
-        """
+        """torch raises the same error for a wait that was too short and for a failed work, which raises it again."""
         start = time.perf_counter_ns()
         try:
             while not work.is_completed():

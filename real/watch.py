@@ -169,9 +169,7 @@ class JobWatch:
             self.observed = "; ".join([self.observed, *state_lines[:FEW], *more])
 
     def _replies(self, children: Sequence[Child]) -> Iterator[tuple[Child, Any]]:
-        """Returns all messages of each process about this run, the last one with the lines of its threads; None if the
-        process has ended.
-        """
+        """Yields each process's messages about this run, the last one with its threads' lines; None if it has ended."""
         for child in children:
             child.send(AskThreadStates(self._number))
         silent, deadline = list(children), time.monotonic() + LOOK_SECONDS
@@ -185,11 +183,9 @@ class JobWatch:
                 yield child, message
 
     def _dismiss(self, rank: int) -> None:
-        """Tells a rank that its idle get was its end."""
         self.children[rank].send(Dismiss(self._number))
 
     def _collect(self) -> bool:
-        """Reads messages of the workers, and waits a little for them. Returns whether there were any."""
         ready = speaking(self._unfinished(), POLL_SECONDS)
         for child in ready:
             message, rank = child.receive(), self._actors[child]
@@ -214,7 +210,6 @@ class JobWatch:
         return bool(ready)
 
     def _died(self, child: Child, rank: int) -> None:
-        """The process of a rank has ended: as a scenario planned, by itself, or because the machine ended it."""
         self._ends[rank] = "died"
         self._deaths[rank] = child.how_it_ended()
         taken = child.taken_away()
@@ -252,7 +247,6 @@ class JobWatch:
                     self.lost = f"the process of {self._world.actor(rank)} {taken}" if taken else ""
 
     def _culprits(self) -> list[str]:
-        """Returns the ranks that ended badly by themselves, as text."""
         return [
             f"{self._world.actor(rank)} {end}" + (f" ({self._deaths[rank]})" if rank in self._deaths else "")
             for rank, end in enumerate(self._ends)
@@ -260,7 +254,6 @@ class JobWatch:
         ]
 
     def _conclude(self, watched_ns: int) -> None:
-        """Sets the duration and what was observed."""
         self.elapsed_ns = watched_ns
         if len(self._reports) == len(self.children):
             first = min(report.started_ns for report in self._reports)

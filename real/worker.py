@@ -168,7 +168,6 @@ class Worker:
         return self._device.versions()
 
     def _run(self, job: Job) -> None:
-        """Runs one job, to its end."""
         try:
             program, prepared = resolve(job)
             before = state_of(program, prepared)
@@ -202,7 +201,6 @@ class Worker:
         self._send(ended)
 
     def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> JobEnded | Troubled:
-        """Runs the program of this rank."""
         try:
             file = JournalFile(job.journal)
         except OSError as error:
@@ -255,7 +253,6 @@ class Worker:
         return JobEnded(job.number, end, *times, "", False, listens, rank.aborted, (*rank.journal.shared.undefined,))
 
     def _recover(self, message: AbortJob) -> None:
-        """No thread waits any more: aborts running device work, and checks whether the device can be used again."""
         self._device.abort(self._communicators.in_use("device"))
         clean = self._device.is_idle(IDLE_SECONDS) and not self._spoiled
         self._communicators.abandon()

@@ -9,11 +9,9 @@
     server.py     a fresh interpreter that forks a process for each rank
     client.py     the server as seen by dpsim's process: starts it and sends jobs
 
-In the simulation, one interpreter runs the Python code of all ranks. So ranks can agree through a module variable, a
-class or `os.environ`, although real ranks have separate processes. After a run that holds, dpsim therefore repeats the
-run rank by rank (`dpsim.campaign.lone_ranks`). The server imports the program's module and forks. In the copy one rank
-runs, and each of its awaits returns the value of the first run. A rank that shares nothing with other ranks writes the
-same journal again.
+In the simulation, ranks can agree through a module variable, a class or `os.environ`, although real ranks have separate
+processes. So dpsim repeats a run rank by rank (`dpsim.campaign.lone_ranks`), each in a copy of the server. Its awaits
+return the values of the first run. A rank that shares nothing with other ranks writes the same journal again.
 """
 
 from dpsim.backend.journal.call_site import own_code

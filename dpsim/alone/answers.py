@@ -2,10 +2,9 @@
 
     difference = AloneRun(world, past, packages).go(program, prepared)      # None: the rank wrote the same records
 
-`past` is the record of the first run, in which all ranks ran (`dpsim.alone.past`). The repeated run ends at the first
-record that differs, or at an await that the first run did not answer. The host threads of the rank run in the order of
-the first run. Each thread is a greenlet that stops before each of its calls, as in the simulation. The comparison is
-separate for each thread.
+The repeated run ends at the first record that differs, or at an await that the first run did not answer. The host
+threads of the rank run in the order of the first run: each is a greenlet that stops before each of its calls. The
+comparison is separate for each thread.
 """
 
 from __future__ import annotations
@@ -90,7 +89,6 @@ class AloneRun:
 
     @staticmethod
     def _drive(coroutine: Coroutine[Any, Any, None]) -> bool:
-        """Returns True if the coroutine ended, and False if it stopped at an await without an answer."""
         try:
             event = coroutine.send(None)
             while event is not STANDS:
@@ -118,9 +116,7 @@ class AloneRun:
         return outcome
 
     def _given(self, thread: str, site: str, ordinal: int) -> Given | None:
-        """Returns what the await at this address returned in the first run, or None. The search starts at the next
-        answer of the thread, because a thread mostly awaits in order.
-        """
+        """The search starts at the next answer of the thread, because a thread mostly awaits in order."""
         answers = self._answers.get(thread, [])
         for at in range(len(answers) - 1, -1, -1):
             if (answers[at].site, answers[at].ordinal) == (site, ordinal):
@@ -199,7 +195,6 @@ class AloneRun:
             raise RunOver
 
     def _end(self) -> None:
-        """Notes a difference if the rank wrote fewer records alone than in the first run."""
         for thread, theirs in self._theirs.items():
             at = self._written[thread]
             if self.difference is None and at < len(theirs):
@@ -207,6 +202,4 @@ class AloneRun:
 
 
 _standing: list[Any] = []
-"""Coroutines that stopped at such an await. They stay referenced: if Python closed one, its `finally` blocks would run
-code that is no part of the run.
-"""
+"""Coroutines at such an await. If Python closed one, its `finally` blocks would run code that is no part of the run."""

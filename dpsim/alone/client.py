@@ -47,9 +47,7 @@ class AloneServer:
         self.asked = 0
 
     def fits(self, modules: Sequence[Module]) -> bool:
-        """Returns whether this process started the server, the server lives, and no module has changed since its
-        import.
-        """
+        """Whether this process started the server, the server lives, and no module has changed since its import."""
         if self.parent != os.getpid() or self._process.poll() is not None:
             return False
         return all(self.stamps.get(module, stamp(module)) == stamp(module) for module in modules)
@@ -108,9 +106,7 @@ def ask(job: AloneJob) -> list[Differs | None] | str:
 
 
 def held(modules: Sequence[Module]) -> dict[str, str]:
-    """Returns what the modules contain in the server (`dpsim.alone.digest`); an empty dict if the server gives no
-    answer.
-    """
+    """Returns what the modules contain in the server (`dpsim.alone.digest`); empty without an answer."""
     answer = _served(modules).ask(list(modules))
     return answer if isinstance(answer, dict) else {}
 
@@ -125,7 +121,6 @@ def stamp(module: Module) -> Any:
 
 
 def _served(modules: Sequence[Module]) -> AloneServer:
-    """Returns a server that fits these modules: the present one, or a new one."""
     global _server
     if _server is None or not _server.fits(modules):
         if _server is not None:

@@ -73,9 +73,7 @@ class AloneHostCommunicator(JournaledHostCommunicator):
 
 
 class AloneDeviceCommunicator(JournaledDeviceCommunicator):
-    """A device communicator that moves no data. `lazy`: the first run made the communicator at its first use. A capture
-    refuses such a first use.
-    """
+    """Moves no data. `lazy`: the first run made it at its first use, which a capture refuses."""
 
     __slots__ = ("_lazy", "_made")
 
@@ -107,9 +105,7 @@ class AloneDeviceCommunicator(JournaledDeviceCommunicator):
         return self._lazy and self._makes(issue) not in self._made
 
     def _makes(self, issue: Issue) -> tuple[int, ...]:
-        """Returns the members of the communicator on which the issue runs. A transfer outside of a coalesced group has
-        a communicator for its pair.
-        """
+        """A transfer outside of a coalesced group has a communicator for its pair."""
         if issue.group is not None or issue.peer is None:
             return self.ranks
         return min(self.journal.rank, issue.peer), max(self.journal.rank, issue.peer)

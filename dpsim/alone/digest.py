@@ -23,9 +23,7 @@ LENGTH = 1_000
 
 
 def contents(modules: Iterable[str]) -> dict[str, str]:
-    """Returns for each variable of the imported modules, and each class attribute, its contents in words. A key names
-    the file, too.
-    """
+    """Returns the contents of each variable and class attribute, in words. A key names the file, too."""
     found: dict[str, str] = {}
     for name in modules:
         module = sys.modules.get(name)
@@ -54,9 +52,7 @@ def _of_class(kind: type[Any], file: str) -> dict[str, str]:
 
 
 def describe(value: Any, depth: int = DEPTH) -> str:
-    """Returns the value in words. Two processes give equal words for equal values of plain data, arrays and containers
-    of these. `depth`: levels of fields and elements that are described; below them only the type.
-    """
+    """Returns equal words for equal plain data, arrays and containers. `depth`: of levels that are described."""
     try:
         return _describe(value, depth)
     except Exception:  # for instance a property of the user's class that raises

@@ -1,9 +1,7 @@
 """The objects of a rank that runs alone: streams, buffers, events, flags, threads and stores that only write the
 journal.
 
-Each await returns the value of the first run, in which all ranks ran. So no kernel runs, and no other rank exists. Each
-class derives from the shared class of `dpsim.backend`, which assigns addresses, writes records and applies planted
-faults on every backend. The class here adds only the answer.
+Each await returns the value of the first run, in which all ranks ran. So no kernel runs, and no other rank exists.
 
     rank = AloneRank(journal, answers)          # `answers.of(journal)`: the outcome of the last op in the first run
 """
@@ -13,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol
 
-from dpsim.alone.communicators import AloneDeviceCommunicator, AloneHostCommunicator
+from dpsim.alone.communicators import AloneDeviceCommunicator, AloneHostCommunicator, CallAnswers
 from dpsim.backend.calls.rank import JournaledRank
 from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
 from dpsim.backend.graphs.kernel_call import KernelCall
@@ -29,11 +27,8 @@ from dpsim.contract.ops import DType
 from dpsim.contract.rules.made_groups import GroupSpecs
 
 
-class Answers(Protocol):
-    """The source of the values that awaits return. It also runs the rank's host threads."""
-
-    def of(self, journal: Journal) -> Outcome:
-        """Returns the outcome in the first run of the op that the journal wrote last."""
+class Answers(CallAnswers, Protocol):
+    """It also runs the rank's host threads."""
 
     def start(self, rank: AloneRank, thread: AloneThread, program: ThreadProgram) -> None:
         """Starts a host thread."""

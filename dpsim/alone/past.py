@@ -46,9 +46,7 @@ class Past:
     cut: bool = False
 
     def by_thread(self) -> dict[str, list[RawRecord]]:
-        """Returns the records of each thread as a rank alone writes them. The end of the program is the last one of
-        main.
-        """
+        """Returns each thread's records as a rank alone writes them. The program's end is the last of main."""
         threads: dict[str, list[RawRecord]] = {MAIN: []}
         for raw in comparable(self.records):
             threads.setdefault(raw[THREAD], []).append(raw)

@@ -3,11 +3,8 @@
     python -P -m dpsim.alone.server 5           # 5: the descriptor of a socket to dpsim's process
 
 The server imports no torch, starts no thread and runs no program. So each forked copy is like a process that has just
-started. The client starts it with another PYTHONHASHSEED than that of dpsim's process (`client.py`). So if a program
-depends on the hash of a text, its run here differs from its run in the simulation, and dpsim reports this. The server
-ends when dpsim's process does.
-
-`dpsim.alone.messages` lists its questions and answers.
+started. It has another PYTHONHASHSEED than dpsim's process, so a program that depends on the hash of a text runs
+differently here. The server ends when dpsim's process does. `dpsim.alone.messages` lists its questions and answers.
 """
 
 from __future__ import annotations
@@ -47,15 +44,12 @@ def serve(link: Any) -> None:
     while True:
         question = pickle.load(link)
         try:
-            answer: Any = _alone(question) if isinstance(question, AloneJob) else _contents(question)
+            alone = isinstance(question, AloneJob)
+            answer: Any = _alone(question) if alone else contents([module.known_as for module in question])
         except Exception as error:
             answer = NotAlone(f"{type(error).__name__}: {error}")
         pickle.dump(answer, link)
         link.flush()
-
-
-def _contents(modules: list[Module]) -> dict[str, str]:
-    return contents([module.known_as for module in modules])
 
 
 def _alone(job: AloneJob) -> list[Differs | None] | NotAlone:
@@ -85,7 +79,6 @@ def _alone(job: AloneJob) -> list[Differs | None] | NotAlone:
 
 
 def _import(module: Module) -> None:
-    """Imports a module by its name. If another module has this name, or none, it imports the file."""
     name, file = module.known_as, module.file
     try:
         found = importlib.import_module(name)
@@ -107,8 +100,6 @@ def _run(job: AloneJob, args: Any, past: Past) -> Differs | None:
 
 
 class _Copy:
-    """A forked copy of this process, which runs `call`."""
-
     def __init__(self, call: Callable[[], Any]) -> None:
         self._result, result = os.pipe()
         self._process = os.fork()

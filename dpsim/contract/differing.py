@@ -49,7 +49,6 @@ def contrasted(name: str, values: Sequence[Any], whole: int = WHOLE) -> list[str
 
 
 def _shown(values: Sequence[Any]) -> tuple[list[tuple[str, list[str]]], str]:
-    """The first elements that differ, and words for the number of those behind them."""
     found = list(islice(_elements(values, "", DEPTH), MOST))
     left = len(found) - SHOWN
     return found[:SHOWN], f", and {counted(left, 'more element')} differ{'s' * (left == 1)}" if left > 0 else ""
@@ -74,7 +73,6 @@ def compared(op: str, left: Any, right: Any, least: int) -> list[str] | None:
 
 
 def _elements(values: Sequence[Any], path: str, depth: int) -> Iterator[tuple[str, list[str]]]:
-    """The elements that differ: the path of each, and its text in each of the values."""
     if all(_equal(values[0], value) for value in values[1:]):
         return
     inner = _inside(values) if depth and len({type(value) for value in values}) == 1 else []
@@ -88,7 +86,6 @@ def _elements(values: Sequence[Any], path: str, depth: int) -> Iterator[tuple[st
 
 
 def _inside(values: Sequence[Any]) -> list[tuple[str, list[Any]]]:
-    """The elements of values of one type, side by side."""
     first = values[0]
     if isinstance(first, dict):
         keys = sorted({key for value in values for key in value}, key=repr)
@@ -111,7 +108,6 @@ def _inside(values: Sequence[Any]) -> list[tuple[str, list[Any]]]:
 
 
 def _leaves(values: Sequence[Any]) -> list[str]:
-    """Texts of values that have no elements, from where they differ."""
     if all(isinstance(value, str) for value in values):
         pairs = enumerate(zip(*values, strict=False))
         same = next((at for at, chars in pairs if len(set(chars)) > 1), min(map(len, values)))

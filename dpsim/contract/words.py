@@ -52,7 +52,6 @@ def _plain(word: str) -> str:
 
 
 def _wrong_letters(a: str, b: str) -> int | None:
-    """Returns how many letters differ; None if the words are not near."""
     shorter, longer = sorted((a, b), key=len)
     most, more = min((len(shorter) + 1) // 4, 3), len(longer) - len(shorter)
     if len(shorter) >= 3 and 2 * len(shorter) >= len(longer) and shorter in longer:
@@ -223,7 +222,6 @@ _RANKS = re.compile(r"\branks? (\d+(?: to \d+)?(?:, \d+(?: to \d+)?)*)")
 
 
 def _numbers(text: str) -> list[int]:
-    """Returns the numbers of a list as `ranks_text` writes them."""
     runs = [part.split(" to ") for part in text.split(", ")]
     return [number for run in runs for number in range(int(run[0]), int(run[-1]) + 1)]
 

@@ -5,9 +5,8 @@ their operations.
     >>> SimBackend().unavailable(4096) is None
     True
 
-The backend builds the parts of a run (`dpsim.sim.wiring`) and runs them until no operation can happen any more. Then it
-records which ranks and services ended, and which of them wait without end. The result, a `SimRun`, contains all facts
-about the run; a `SimBackend` object contains only settings.
+The backend builds the parts of a run (`dpsim.sim.wiring`) and runs them until no operation can happen any more. A
+`SimRun` contains all facts about the run; a `SimBackend` object contains only settings.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.exits import NoExits
 from dpsim.sim.hosts.outside import Outside, Touch, UnseededDraw
 from dpsim.sim.hosts.overtime import Overtime
+from dpsim.sim.hosts.own_state import VARIABLES, put_back
 from dpsim.sim.hosts.progress import Overdue
-from dpsim.sim.hosts.variables import VARIABLES, put_back
 from dpsim.sim.hosts.watch import Endless
 from dpsim.sim.wiring import Wiring
 
@@ -58,7 +57,7 @@ class SimRun(Run):
     * `order_of_sums`: whether a floating-point sum depends on the order of its terms.
     * `touched`, `drawn`: what ranks touched besides the contract, and numbers that they drew without a seed
       (`dpsim.sim.hosts.outside`).
-    * `variables`: the names in `os.environ` that the run changed (`dpsim.sim.hosts.variables`).
+    * `variables`: the names in `os.environ` that the run changed (`dpsim.sim.hosts.own_state`).
     * `early`: the host sends and broadcasts that ended before their peers arrived. Untimed runs only.
 
     If a `RunStopped` ends the run early, the exception carries the incomplete `SimRun` in its field `run`.
@@ -123,9 +122,7 @@ class SimBackend:
     def run_program(
         self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None
     ) -> SimRun:
-        """Runs a `Program` object, where `run` takes the program's name. `prepared` is what `registry.prepared`
-        returned.
-        """
+        """As `run`, for a `Program` object. `prepared` is what `registry.prepared` returned."""
         if not isinstance(program, Program):
             refuse_no_program(program)
         machine = self._machine(world, program)
@@ -157,7 +154,6 @@ class SimBackend:
         return run
 
     def _run_down(self, wiring: Wiring, run: SimRun) -> None:
-        """Runs the machine to the end of the run, and takes it down."""
         machine, before = wiring.machine, VARIABLES.copy()
         try:
             _go_on(wiring, run)
@@ -184,9 +180,6 @@ class SimBackend:
 
 
 def _go_on(wiring: Wiring, run: SimRun) -> None:
-    """Runs the machine until no op can happen any more. It records in `run` if the run has no end, or lacks memory or
-    files.
-    """
     try:
         with rare_collections(), NoExits():
             wiring.machine.run(wiring.look)
@@ -211,9 +204,6 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
 
 
 def _judge(wiring: Wiring, run: SimRun) -> None:
-    """Records the end of each rank that is still "blocked" but waits in an idle get, then who waits where, and how the
-    run ended.
-    """
     ends = run.ends
     for rank in wiring.ranks:
         if not wiring.idle(rank) or ends[rank.rank] != "blocked":

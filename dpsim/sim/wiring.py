@@ -26,9 +26,8 @@ from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunic
 from dpsim.sim.calls.life import kill, live, live_beside
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.collectives.broken import AbortingMachine
-from dpsim.sim.collectives.groups import Group
+from dpsim.sim.collectives.groups import Group, Made
 from dpsim.sim.collectives.joint import JointGroup
-from dpsim.sim.collectives.lazy import Made
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.collectives.parts import PartedGroup
 from dpsim.sim.collectives.residency import Slots
@@ -51,9 +50,7 @@ from dpsim.sim.services.ports import Ports
 
 
 class Wiring:
-    """The parts of one run of a program on a world. `tick`: a function that the machine calls now and then, or None.
-    `record_times`: one per rank and service, if the world asks for times and the run is timed; else empty.
-    """
+    """`tick`: called now and then, or None. `record_times`: per rank and service, in a timed run with `World.times`."""
 
     def __init__(
         self,
@@ -118,9 +115,6 @@ class Wiring:
         return groups
 
     def _make_during_run(self, number: int, spec: CommunicatorSpec) -> Any:
-        """Returns the communicator of a rank in a group that ranks make during the run. The rank may use it when all
-        members have met.
-        """
         group = self._made.get(spec)
         if group is None:
             [group] = self._make_groups([spec])
@@ -131,7 +125,6 @@ class Wiring:
         return rank.devices.pop(spec.kind) if group.device else rank.hosts.pop(spec.kind)
 
     def _share_journals(self, program: Program[Any]) -> list[RankJournal]:
-        """Creates for each rank the object that its threads share and that writes its journal."""
         world = self.world
         bound = None if world.progress is None else OpBound(self.machine, world.progress, self.journals)
         looks = onlooker()
@@ -147,7 +140,6 @@ class Wiring:
         return shared
 
     def _waiters(self, rank: int) -> list[Any]:
-        """Returns the events by which the threads of a rank continue."""
         several = self._threads[rank]
         return [host.waiter for host in ([self.hosts[rank]] if several is None else several.hosts)]
 
@@ -165,7 +157,6 @@ class Wiring:
         return ranks
 
     def _connect(self, group: Group, members: Sequence[int]) -> None:
-        """Gives each of these members its communicator."""
         machine = self.machine
         for number in members:
             rank = self.ranks[number]
@@ -222,9 +213,7 @@ class Wiring:
         return self.hosts[rank.rank].error
 
     def take_down(self) -> None:
-        """Ends all threads that have not ended, and breaks reference cycles, which only the garbage collector would
-        find.
-        """
+        """Ends all threads, and breaks reference cycles, which only the garbage collector would find."""
         machine, self._recurrence = self.machine, None
         with untraced():
             for rank, coroutine in zip(self.ranks, self._coroutines, strict=True):

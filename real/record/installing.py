@@ -207,7 +207,6 @@ BROADCAST = OPS.index("broadcast")
 
 
 def _group_of(module: ModuleType, args: tuple[Any, ...], more: dict[str, Any]) -> Any:
-    """Returns the process group among the arguments of a functional collective."""
     given = more.get("group")
     if given is None:
         given = next(one for one in reversed(args) if not isinstance(one, (int, str, list)) or _is_name(one))

@@ -23,7 +23,6 @@ Measure: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Moved]
 
 
 def _first(tensors: Any) -> Any:
-    """Returns the first tensor of a list, or of lists; None if there is none."""
     while type(tensors) in (list, tuple):
         if not tensors:
             return None
@@ -48,7 +47,6 @@ def _dtype(*tensors: Any) -> Any:
 
 
 def _options(args: tuple[Any, ...], more: Mapping[str, Any], after: int) -> Any:
-    """Returns the options after the tensors, or the plain argument in their place."""
     return args[after] if len(args) > after else next(iter(more.values()), None)
 
 

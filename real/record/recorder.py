@@ -202,14 +202,11 @@ class Recorder:
         return known
 
     def _counts(self) -> list[tuple[int, int]]:
-        """Returns the groups, and how many calls the library counts in each."""
         groups = [(known, known.group()) for known in [*self.groups.values()]]
         return [(known.number, max(0, self._counted(one) - known.others)) for known, one in groups if one is not None]
 
     def _counted(self, group: Any) -> int:
-        """Returns how many collectives the library counts in a group, including calls from C++; 0 if it does not
-        count.
-        """
+        """Includes calls from C++; 0 if the library does not count."""
         try:
             return int(self.count(group))
         except RuntimeError:
@@ -228,7 +225,6 @@ class Recorder:
         return number
 
     def _word(self, word: Any) -> int:
-        """Returns the number of a dtype's name."""
         assert self.file is not None
         number = self._words.get(word)
         if number is None:

@@ -90,9 +90,7 @@ def _notice_the_end(file: RecordingFile, over: threading.Event, thread: threadin
 
 
 def _ends_by() -> BaseException | None:
-    """Returns the exception that ends a process of multiprocessing. torch's `spawn` catches it, and exits with a
-    code.
-    """
+    """torch's `spawn` catches the exception that ends its process, and exits with a code."""
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         return error.__context__ if error.code else None

@@ -14,9 +14,8 @@ FOLDERS = ("dpsim/backend", "dpsim/sim", "dpsim/checks")
 ACCEPTED = {
     "dpsim/backend/graphs/kernel_globals.py": {"os.getenv": "a kernel that names it is refused; no call is made"},
     "dpsim/sim/hosts/exits.py": {"os.getpid": "a child that the program forked may end its own process"},
-    "dpsim/sim/hosts/variables.py": {"os.environ": "puts back what a run changed; a run sees nothing of it"},
     "dpsim/sim/hosts/shared.py": {"id": "tells objects of one run apart; no order and no text shows it"},
-    "dpsim/sim/hosts/program_state.py": {
+    "dpsim/sim/hosts/recurrence.py": {
         "id": "tells objects of one run apart; no order and no text shows it",
         "np.random.get_state": "compares the state of a generator, and draws nothing",
         "random.getstate": "compares the state of a generator, and draws nothing",
@@ -28,7 +27,8 @@ ACCEPTED = {
     "dpsim/sim/hosts/own_state.py": dict.fromkeys(
         ("np.random.mtrand", "np.random.RandomState", "random.getstate", "random.setstate", "random._inst"),
         "keeps the shared generators by rank; a run sees only its rank's own",
-    ),
+    )
+    | {"os.environ": "puts back what a run changed; a run sees nothing of it"},
     "dpsim/sim/hosts/sources.py": {
         "id": "tells functions of the process apart; no order and no text shows it",
         "hash": "of a stand-in, which equals that of its function",

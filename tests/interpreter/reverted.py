@@ -20,9 +20,9 @@ from dpsim.campaign.lone_ranks import Looked
 from dpsim.checks import stale_replay, unordered
 from dpsim.checks.expected import Expected
 from dpsim.contract.rules.made_groups import GroupSpecs
-from dpsim.sim.calls.queried_call import QueriedCall
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.calls.streams import SimEvent, SimStream
+from dpsim.sim.calls.underway import QueriedCall
 from dpsim.sim.collectives import results
 from dpsim.sim.collectives.any_source import AnyReceive, AnySource
 from dpsim.sim.graph.alarms import Alarms

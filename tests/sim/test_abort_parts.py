@@ -18,8 +18,7 @@ from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Kill, Run, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.calls.communicators import SimHostCommunicator
-from dpsim.sim.calls.queried_call import QueriedCall
-from dpsim.sim.calls.underway import Underway
+from dpsim.sim.calls.underway import QueriedCall, Underway
 from dpsim.sim.collectives.any_source import AnySource
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.graph.alarms import Alarms

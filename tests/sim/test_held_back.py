@@ -19,7 +19,7 @@ from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.walks import Fifo
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts import watch
-from dpsim.sim.hosts.held_back import HeldBack
+from dpsim.sim.hosts.watch import HeldBack
 from tests.programs import Script, Scripted, set_to, world_of
 from tests.sim.test_watch import Starving, launches
 

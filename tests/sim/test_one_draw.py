@@ -17,7 +17,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.schedule import CutOff
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.calls.queried_call import QueriedCall
+from dpsim.sim.calls.underway import QueriedCall
 from dpsim.sim.hosts.turns import TurningHost
 from tests.programs import Script, Scripted, world_of
 

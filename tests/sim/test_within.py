@@ -20,7 +20,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import At, Delay, Fault, Kill
 from dpsim.diagnose.timeouts import passed_timeouts
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.calls.queried_call import QueriedCall
+from dpsim.sim.calls.underway import QueriedCall
 from dpsim.sim.graph.alarms import Alarms
 from dpsim.sim.hosts.early_ends import MayWait
 from tests.programs import judged, world_of

@@ -11,9 +11,8 @@ import pytest
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import End, Kill
-from dpsim.sim.calls import communicators
 from dpsim.sim.collectives import parts
-from dpsim.sim.collectives.served import served
+from dpsim.sim.collectives.groups import Group
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 from tests.programs import Script, world_of
@@ -113,14 +112,14 @@ def test_of_two_that_may_be_killed_either_may_leave_a_peer_unserved(
     peer: Sequence[End] = ("blocked", "finished")
     ends: set[tuple[End, ...]] = {(*two, end) for two in dead for end in peer} | {("finished",) * 3}
     assert all_ends(world, script) == ends
-    serve = served
+    serve = Group.served
 
-    def of_one_victim(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
+    def of_one_victim(group: Group, host: Host, members: Collection[int], end: Op) -> Op:
         with monkeypatch.context() as patch:
             patch.setattr(host.machine, "partial", host.machine.partial[:1])
-            return serve(host, name, members, end, on_device)
+            return serve(group, host, members, end)
 
-    monkeypatch.setattr(communicators, "served", of_one_victim)
+    monkeypatch.setattr(Group, "served", of_one_victim)
     assert all_ends(world, script) == ends - {("blocked", "died", "finished"), ("finished", "died", "blocked")}
 
 
@@ -138,10 +137,12 @@ def test_a_host_serves_its_peers_though_its_device_has_failed(monkeypatch: pytes
     world = world_of(2, ["h"], kills=(Kill(0, partial=True),))
     ends: set[tuple[End, ...]] = {("died", "blocked"), ("died", "finished"), ("raised", "finished")}
     assert all_ends(world, fails_before_a_barrier) == ends
-    serve = served
+    serve = Group.served
 
-    def by_the_device(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
-        return serve(host, name, members, end, on_device=True)
+    def by_the_device(group: Group, host: Host, members: Collection[int], end: Op) -> Op:
+        with monkeypatch.context() as patch:
+            patch.setattr(group, "device", True)
+            return serve(group, host, members, end)
 
-    monkeypatch.setattr(communicators, "served", by_the_device)
+    monkeypatch.setattr(Group, "served", by_the_device)
     assert all_ends(world, fails_before_a_barrier) == ends | {("raised", "blocked")}

@@ -36,9 +36,9 @@ from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, 
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.calls import communicators as sim_communicators
 from dpsim.sim.calls import flags as sim_flags
-from dpsim.sim.calls import queried_call as sim_asked
 from dpsim.sim.calls import rank as sim_rank
 from dpsim.sim.calls import streams as sim_streams
+from dpsim.sim.calls import underway as sim_asked
 from dpsim.sim.collectives import any_source as sim_any_source
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.contribution import Contribution

@@ -54,9 +54,9 @@ from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.calls.flags import FlagWord, SimFlag
-from dpsim.sim.calls.queried_call import QueriedCall
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.calls.streams import SimEvent, SimStream
+from dpsim.sim.calls.underway import QueriedCall
 from dpsim.sim.hosts.threads import SimThread
 from dpsim.sim.memory.buffers import SimBuffer
 from dpsim.sim.services import ports

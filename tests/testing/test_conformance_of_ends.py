@@ -14,10 +14,9 @@ from dpsim.backend.hosts.aborting import Abortable
 from dpsim.contract.ops import KIND, RAISED_MESSAGE
 from dpsim.contract.world import Run
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.calls import queried_call
+from dpsim.sim.calls import underway
 from dpsim.sim.calls.communicators import SimHostCommunicator
-from dpsim.sim.calls.queried_call import QueriedCall
-from dpsim.sim.calls.underway import Underway
+from dpsim.sim.calls.underway import QueriedCall, Underway
 from dpsim.sim.collectives.broken import AbortingMachine
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.graph.op import Op
@@ -77,7 +76,7 @@ def says_that_it_is_over(patch: Patch) -> None:
 
 
 def wakes_no_thread(patch: Patch) -> None:
-    patch.setattr(queried_call, "breakable", lambda *_: None)
+    patch.setattr(underway, "breakable", lambda *_: None)
 
 
 def sends_no_notice(patch: Patch) -> None:

@@ -151,9 +151,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
 
     @abstractmethod
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
-        """Puts each issue on the stream, in order. It reads `source` and writes `output`, which may be the same
-        buffer.
-        """
+        """Puts each issue on the stream, in order. It reads `source` and writes `output`; they may be one buffer."""
 
     @abstractmethod
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:

@@ -7,8 +7,7 @@ check can read them. The simulation and gloo issue the kept calls one by one. A 
 graph, and this module only writes the records.
 
 In a replay, the calls of the captured stream run on the stream of the replay. Streams that joined the capture become
-*branches* of the graph. A branch is no stream of the program: it has a separate name, "side@decode", and only events of
-the capture order it.
+*branches* of the graph, such as "side@decode", which only events of the capture order.
 
     replay 3 of decode on main
         launch a on main; record e on main; side@decode waits for e; launch b on side@decode; ...
@@ -50,9 +49,7 @@ MODES = "global", "thread_local", "relaxed"
 
 
 class JournaledGraph(Graph):
-    """A graph of a rank. A backend whose device captures by itself sets `captures` and overrides the methods that begin
-    with an underscore.
-    """
+    """A backend whose device captures by itself sets `captures` and overrides the methods that begin with _."""
 
     __slots__ = ("_last", "_names", "_rows", "journal", "kept", "pool", "rank", "replays")
 
@@ -103,7 +100,6 @@ class JournaledGraph(Graph):
         journal.again("mark", "record", journal.place(site), (own.name, number))
 
     def _own(self, stream: Stream) -> JournaledStream:
-        """Returns the stream, if it belongs to this rank; otherwise raises."""
         own: JournaledStream = of_this_backend(stream, JournaledStream)
         if own.journal.shared is not self.journal.shared:
             mine, other = self.journal.rank, own.journal.rank
@@ -111,9 +107,7 @@ class JournaledGraph(Graph):
         return own
 
     def names(self, origin: str, target: str) -> Names:
-        """Returns the names of the streams of a replay. They are the same as in the last replay if it was on the same
-        stream.
-        """
+        """Returns the streams of a replay: the same object as in the last replay, if it was on the same stream."""
         if self._names is None or self._names[origin] != target:
             self._names = Names(self.name, origin, target)
         return self._names
@@ -125,13 +119,10 @@ class JournaledGraph(Graph):
         return [name for stream, name in self._names.items() if stream != self.kept.origin.name]
 
     def frozen(self, buffer: Buffer) -> Buffer:
-        """Returns the buffer with its present memory, for calls that a replay issues even after the program freed the
-        buffer.
-        """
+        """Returns the buffer with its present memory, for replays after the program freed it."""
         return buffer
 
     def _passed(self, stream: JournaledStream, number: int) -> JournaledEvent:
-        """Returns an event after a replay, for which the next replay on another stream waits."""
         return stream._record(number, True)
 
     def _begin(self, stream: JournaledStream, mode: CaptureMode) -> None:
@@ -144,7 +135,6 @@ class JournaledGraph(Graph):
         """The device drops its capture."""
 
     def _put(self, stream: JournaledStream, kept: GraphCapture) -> None:
-        """Issues all kept calls on the stream, and writes their records."""
         self._launch(stream, kept)
         if self.captures and not self.pool.memories:
             rows = self._rows_for(kept, stream)
@@ -158,7 +148,6 @@ class JournaledGraph(Graph):
         self.pool.loosen(kept.memories)
 
     def _rows_for(self, kept: GraphCapture, stream: JournaledStream) -> list[Row] | None:
-        """Returns the records of a replay on these streams, if replays differ only in sequence numbers and ordinals."""
         names = self.names(kept.origin.name, stream.name)
         if self._rows is None or self._rows[0] is not names:
             made = [call.row(names) for call in kept.calls]
@@ -170,7 +159,6 @@ class JournaledGraph(Graph):
         """The device replays its captured graph."""
 
     def _branch(self, name: str) -> JournaledStream:
-        """Returns the stream of a branch."""
         branch: JournaledStream = of_this_backend(self.rank.stream(name), JournaledStream)
         return branch
 

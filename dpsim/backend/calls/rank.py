@@ -202,16 +202,13 @@ class JournaledRank(Rank):
 
     @abstractmethod
     def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
-        """Meets the other members of a new group in a barrier, one per issue. The outcome is the group's
-        communicators.
-        """
+        """Meets the other members in a barrier, one per issue. The outcome is the group's communicators."""
 
     @abstractmethod
     def _stream(self, name: str) -> Stream:
         """Creates a stream."""
 
     def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
-        """Creates a graph."""
         return JournaledGraph(self, name, pool)
 
     @property
@@ -268,9 +265,7 @@ class JournaledRank(Rank):
 
     @abstractmethod
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
-        """Reads a mailbox; the record `Take` explains `how`. The outcome is the message. It is None for an empty poll,
-        and for a get whose time-out passes.
-        """
+        """The outcome is the message, or None if none comes in time. The record `Take` explains `how`."""
 
     @abstractmethod
     def _sleep(self, ns: int) -> Outcome:

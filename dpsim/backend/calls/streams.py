@@ -221,7 +221,6 @@ class JournaledStream(OwnStream):
         self._wait_flag(own)
 
     def _record_else(self, event: Event | None, frame: FrameType) -> JournaledEvent:
-        """Records an event again, or one within a capture."""
         if self.capture is not None:
             self.capture.valid("record")
         if event is None:
@@ -237,12 +236,10 @@ class JournaledStream(OwnStream):
         return point
 
     def _wait_at(self, event: JournaledEvent, frame: FrameType) -> None:
-        """Waits for an event, with the program's line at this frame."""
         self.journal.note_at("wait", "wait", (self.name, event.number), frame)
         self._wait(event)
 
     def _wait_within(self, event: JournaledEvent, frame: FrameType) -> None:
-        """Waits for an event, if the event belongs to a capture or the stream is captured."""
         point = event.point
         capture = self.capture or (point.capture if point is not None and point.capture.under_way else None)
         if capture is None:
@@ -259,9 +256,7 @@ class JournaledStream(OwnStream):
 
     @abstractmethod
     def _record(self, number: int, joins: bool = False) -> JournaledEvent:
-        """Returns an event at the stream's present end. `joins`: only another stream waits for it, and no host queries
-        it.
-        """
+        """Returns an event at the stream's end. `joins`: no host queries it, and only another stream waits for it."""
 
     @abstractmethod
     def _wait(self, event: JournaledEvent) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from dpsim.backend.graphs.kept import KeptMark
 from dpsim.backend.graphs.replaying import Target
-from dpsim.backend.journal.graph_records import Lawful
+from dpsim.backend.journal.fault_injector import Lawful
 from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import CaptureError
 

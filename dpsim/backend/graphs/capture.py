@@ -1,9 +1,8 @@
 """A capture in progress: the calls that it keeps, and the calls that it forbids. All backends share it.
 
-During a capture, `Stream.capture` is set on the captured stream. A stream that waits for an event of this stream joins
-the capture. A stream passes its kernel launches and copies to this module, which records them, and the device runs none
-of them. `dpsim.backend.graphs.kept` stores the recorded calls for replays. A CUDA device receives the calls as well,
-because it captures the graph itself.
+During a capture, `Stream.capture` is set on the captured stream and on those that join it. They pass their calls to
+this module, and the device runs none of them. `dpsim.backend.graphs.kept` stores them for replays. A CUDA device
+receives the calls as well, because it captures the graph itself.
 
 CUDA forbids some calls during a capture (CUDA C++ Programming Guide, CUDA Graphs, "Prohibited and unhandled
 operations"). Its error codes are:
@@ -22,7 +21,7 @@ from sys import _getframe
 from types import FrameType
 from typing import Any, NoReturn, Protocol
 
-from dpsim.backend.graphs.branches import Branches, Captured, CapturedPoint, Recorded
+from dpsim.backend.graphs.branches import Branches, Captured, CapturedPoint, Graphed, Recorded
 from dpsim.backend.graphs.capture_pool import CapturePool
 from dpsim.backend.graphs.kept import (
     KeptCall,
@@ -39,17 +38,13 @@ from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.memory.buffers import INSTEAD
-from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import Buffer, CaptureError, Frozen, Kernel
 from dpsim.contract.kinds import FOR_DEVICE
 from dpsim.contract.ops import CaptureMode
 
 
-class Keeping(Protocol):
+class Keeping(Graphed, Protocol):
     """The methods of a graph that its capture uses."""
-
-    name: str
-    pool: GraphPool
 
     @property
     def captures(self) -> bool:
@@ -140,7 +135,6 @@ class GraphCapture(CapturePool):
     # ---- streams and events
 
     def _add(self, stream: str, kept: KeptCall) -> None:
-        """Adds a call on a stream."""
         self._branches.advance(stream)
         self.calls.append(kept)
 

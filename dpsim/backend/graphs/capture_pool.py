@@ -48,9 +48,7 @@ class CapturePool:
         self._shared.append(memory)
 
     def scratch(self, stream: Captured, site: str, where: str) -> list[tuple[Scratch, int]]:
-        """Returns the scratch memory that a kernel allocates for itself, and when, by the pool's count. All kernels of
-        a stream share it.
-        """
+        """The scratch that a kernel allocates for itself, and the pool's count. All kernels of a stream share it."""
         scratch = self._scratch.get(stream.home)
         if scratch is None:
             address = site, self.journal.ordinal, where

@@ -39,9 +39,7 @@ class KeptCall(ABC):
         """Makes the call once more, in a replay."""
 
     def row(self, names: Names) -> Row | None:
-        """Returns its record for `GraphRecords.rows`, if replays differ only in sequence numbers and ordinals; else
-        None.
-        """
+        """Returns its record, if replays differ only in sequence numbers and ordinals; else None."""
         return None
 
 
@@ -216,8 +214,8 @@ class KeptFlagWait(KeptCall):
         return "flag_wait", self.site, self.where, None, (names[self.stream], self.flag.name)
 
 
-class KeptAlloc(KeptCall):
-    """An allocation from the graph's pool. If the program freed it, each replay allocates it again."""
+class KeptMemory(KeptCall):
+    """A call of the graph's pool, which writes no record in a replay."""
 
     __slots__ = ("memory",)
 
@@ -226,21 +224,21 @@ class KeptAlloc(KeptCall):
     def __init__(self, stream: str, site: str, where: str, memory: PoolMemory) -> None:
         super().__init__(stream, site, where)
         self.memory = memory
+
+
+class KeptAlloc(KeptMemory):
+    """An allocation from the graph's pool. If the program freed it, each replay allocates it again."""
+
+    __slots__ = ()
 
     def again(self, replay: Replaying) -> None:
         self.memory.pool.take(self.memory, replay.journal)
 
 
-class KeptFree(KeptCall):
+class KeptFree(KeptMemory):
     """A free within the capture."""
 
-    __slots__ = ("memory",)
-
-    size = 0
-
-    def __init__(self, stream: str, site: str, where: str, memory: PoolMemory) -> None:
-        super().__init__(stream, site, where)
-        self.memory = memory
+    __slots__ = ()
 
     def again(self, replay: Replaying) -> None:
         self.memory.pool.loose.append(self.memory)

@@ -3,12 +3,10 @@
 A kernel call refers to buffers and not to their memory. So a graph replay can issue it again later, when the buffers
 have other contents.
 
-A kernel is a plain function, and it depends only on `reads`, `writes` and `args`. dpsim refuses other callables, since
-they may have state that the program changes before the stream runs the kernel. Examples are a partial function, a
-method (also a built-in one, of a list), an object, and a default that is a list. A function of an array library is no
-kernel either, because it returns its result.
-
-`dpsim.backend.graphs.kernel_globals` checks the globals that a kernel reads.
+A kernel is a plain function, and it depends only on `reads`, `writes` and `args`. dpsim refuses other callables, such
+as a method or a partial function. They may have state that the program changes before the stream runs the kernel. A
+function of an array library is no kernel either, because it returns its result. `dpsim.backend.graphs.kernel_globals`
+checks the globals that a kernel reads.
 
 On every backend, a kernel uses only the arrays that its launch names. It must not write an array of `reads`, even if
 `writes` contains the same buffer. It returns nothing. It keeps no reference to its arrays, since the program might use
@@ -34,9 +32,7 @@ from dpsim.contract.interface import Buffer, Frozen, Kernel
 
 
 class KernelCall:
-    """A kernel call. `address`: rank, site and ordinal of the launch. The kernel's arguments are `reads`, then
-    `writes`, then `args`. `cost`: in ns, or None.
-    """
+    """`address`: rank, site and ordinal. The kernel takes `reads`, `writes`, then `args`. `cost`: ns, or None."""
 
     __slots__ = ("address", "args", "cost", "kernel", "reads", "writes")  # created faster than a NamedTuple
 
@@ -57,11 +53,7 @@ class KernelCall:
         self.cost = cost
 
     def run(self, reads: Sequence[Any], writes: Iterable[Any], written: Callable[[Any], bool] | None = None) -> None:
-        """Calls the kernel. `reads` and `writes` are the arrays. Raises KernelError for any exception of the kernel.
-
-        `written`: returns whether the kernel wrote an array of `reads`. A library with read-only arrays needs no such
-        function.
-        """
+        """Raises KernelError for any exception. `written`: whether the kernel wrote one of `reads`, or None."""
         try:
             result = self.kernel(*reads, *writes, *self.args)
             if result is not None:
@@ -75,9 +67,7 @@ class KernelCall:
 
 
 def check_kernel(kernel: Any, site: str) -> None:
-    """Raises TypeError unless the kernel is a plain function that reads no later state. A closure reads later state,
-    and so may a default that is not plain data.
-    """
+    """Raises TypeError unless the kernel is a plain function that reads no later state, as a closure does."""
     if not callable(kernel):
         raise TypeError(f"{site}: the kernel is {typed(kernel)}; a function is needed, as launch(site, kernel, ...)")
     if type(kernel) is not FunctionType:
@@ -105,9 +95,7 @@ KNOWN: set[Kernel] = set()
 """Kernels that passed the checks and kept no array in their first calls. A launch checks all others."""
 
 _READ: set[tuple[CodeType, str]] = set()
-"""Code whose globals passed the check, with its module. A kernel that `run` defines is a new function in each run, but
-has the same code.
-"""
+"""Code whose globals passed the check. A kernel that `run` defines is new in each run, but has the same code."""
 
 _CALLS: dict[Kernel, int] = {}
 TRIALS = 4
@@ -141,9 +129,7 @@ class OnTrial:
 
 
 def _references(value: Any) -> int:
-    """Returns the number of references to an array. A view of the array refers to it as well, since the array is no
-    view itself.
-    """
+    """A view of an array refers to it as well, since the array is no view itself."""
     return getrefcount(value) if type(value) is ndarray else 0
 
 

@@ -7,9 +7,9 @@ A kernel runs later than its launch, and on real hardware each rank has its own 
     numbers, text, tuples and the like      also an Enum, a dtype, a frozen dataclass of such values, a logger
     functions of Python and of libraries    unchecked: the check cannot see their internal state
 
-So the launch raises an error if the kernel reads a mutable global or a method of one. A list, a dictionary, an array, a
-ContextVar and `os.environ` are mutable. It also refuses a kernel that sets a global, or an attribute
-of a module, a class or a function. A kernel may not call `globals`, `setattr` or `exec`.
+So the launch refuses a mutable global or a method of one, such as a list, an array, a ContextVar or `os.environ`. It
+also refuses a kernel that sets a global, or an attribute of a module, a class or a function, or calls one of
+`_FORBIDDEN`.
 
 The check reads the bytecode of the kernel, of functions and lambdas within it, and of each function that it names. It
 follows chains of attributes (`os.environ`), also through a local variable that contains a module.
@@ -49,9 +49,7 @@ class KernelRefused(TypeError):
 
 
 class _Value(NamedTuple):
-    """The value of a chain of names: the chain as in the source, and the module or class that contains its last
-    name.
-    """
+    """`text`: the chain of names as in the source. `owner`: the module or class that contains the last name."""
 
     value: Any
     text: str
@@ -91,9 +89,7 @@ def check_globals(kernel: FunctionType) -> None:
 
 
 class _Reader:
-    """Reads a kernel's code, and the functions that it names. `own`: the packages of programs, whose functions it
-    reads.
-    """
+    """`own`: the packages of programs, whose functions it reads."""
 
     def __init__(self, own: set[str]) -> None:
         self._own = own
@@ -136,9 +132,7 @@ class _Reader:
                 self.value(_Value(part, found.text), who, where)
 
     def _parts(self, value: Any) -> Iterator[Any]:
-        """Returns the values that must not change so that a value does not change; _MISSING if the value itself may
-        change.
-        """
+        """The values that must not change so that a value does not; _MISSING if the value itself may change."""
         kind = type(value)
         if isinstance(value, FunctionType):
             yield value
@@ -168,7 +162,6 @@ class _Reader:
             yield _MISSING
 
     def _code(self, code: CodeType, names: dict[str, Any], module: str, who: str, around: dict[str, _Value]) -> None:
-        """Reads one code object. `around`: local variables of the enclosing code that contain a module."""
         chain: _Value | None = None
         known, line = dict(around), code.co_firstlineno
         for step in steps_of(code):
@@ -192,7 +185,6 @@ class _Reader:
     def _next(
         self, step: CodeStep, chain: _Value | None, names: dict[str, Any], known: dict[str, _Value]
     ) -> _Value | None:
-        """Returns the value of a chain of names after one more instruction; None where the chain ends."""
         name, text = step.opname, step.argval
         if name in _ROOTS:
             value = names.get(text, _MISSING)
@@ -213,7 +205,6 @@ class _Reader:
         return None
 
     def _rebound(self, found: _Value, who: str, where: str) -> None:
-        """Raises KernelRefused for a global that a function of its module sets. Watches one that other code may set."""
         owner = found.owner
         if isinstance(owner, ModuleType):
             by = _setters(owner).get(found.name)
@@ -225,7 +216,6 @@ class _Reader:
             watch(owner, found.name)
 
     def _is_own(self, module: str) -> bool:
-        """Whether a module belongs to a program, and not to Python or an installed library."""
         top = module.partition(".")[0]
         if top in self._own:
             return True
@@ -238,7 +228,6 @@ _CURE = "pass the value in args"
 
 
 def _cells(function: Any) -> list[tuple[str, Any]]:
-    """Returns the enclosing variables of a function that have a value by now."""
     found = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
@@ -253,7 +242,6 @@ def _defaults(function: Any) -> list[tuple[str, Any]]:
 
 
 def _made_by(kind: type) -> Iterator[FunctionType]:
-    """Returns the methods of a class that run when an instance is created."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     for name in ("__new__", "__init__", "__post_init__"):
         made = inspect.getattr_static(kind, name, None)
@@ -264,7 +252,6 @@ def _made_by(kind: type) -> Iterator[FunctionType]:
 
 @functools.lru_cache(1024)
 def _setters(module: ModuleType) -> dict[str, str]:
-    """Returns the globals of a module that functions set, each with one such function and line."""
     found: dict[str, str] = {}
     for function in _functions(module):
         codes = [function.__code__]
@@ -281,7 +268,6 @@ def _setters(module: ModuleType) -> dict[str, str]:
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    """Returns the functions of a module, and those of its classes."""
     owners: list[Any] = [module]
     seen = set[Any]()
     while owners:

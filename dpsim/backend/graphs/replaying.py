@@ -65,9 +65,7 @@ class CallMemory:
         return tuple([ref if held is None else (held.ref(), *ref[1:]) for held, ref in self._parts])
 
     def takes(self) -> bool:
-        """Whether a replay has to check which memory the scratch overwrites. Each call of each replay needs this, so it
-        avoids generators.
-        """
+        """Whether scratch may overwrite memory. Each call of each replay asks this, so it avoids generators."""
         for one, at in self.scratch:
             if at == one.first:
                 return True
@@ -84,9 +82,7 @@ class CallMemory:
 
 
 class Names(dict[str, str]):
-    """For each stream of a capture: the name of the stream on which a replay issues its calls. A dict for speed, since
-    each call reads it.
-    """
+    """The stream of a replay for each stream of a capture. A dict for speed, since each call reads it."""
 
     def __init__(self, graph: str, origin: str, target: str) -> None:
         """Maps the captured stream to the target; streams that joined become branches of the graph."""

@@ -40,9 +40,7 @@ def unknown_dtype(dtype: Any, site: str) -> TypeError:
 
 
 def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
-    """Returns the number of elements of a buffer. Raises TypeError for any other object. A later use finds a buffer of
-    another backend.
-    """
+    """Raises TypeError for what is no buffer. A later use finds a buffer of another backend."""
     try:
         count: int = buffer.count  # type: ignore[union-attr]
         if type(count) is int:  # a list has a method of that name
@@ -56,9 +54,7 @@ def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
 
 
 def dtype_of(array: HostArray, site: str) -> str:
-    """Returns the name of an array's element type, from a cache, since numpy computes it slowly. Raises TypeError for
-    other objects, and for a type that the contract does not have.
-    """
+    """Reads a cache, since numpy computes the name slowly. Raises TypeError for types that the contract lacks."""
     try:
         return _NAMES[array.dtype]
     except (AttributeError, KeyError, TypeError):

@@ -90,7 +90,6 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
             self.journal.seqs[self.name, "recv", source] += 1
 
     def _refuse(self, site: str) -> None:
-        """Raises Aborted or RuntimeError for a call on a communicator that this rank has aborted or destroyed."""
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
         if self.destroyed:
@@ -102,12 +101,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issue = plan(*call)
         site = site or f"{self.name}.{issue.op}"
         aborts = self.journal.shared.aborts
-        if aborts:
-            self.refuse_aborted(site)
-        if self.destroyed:
-            raise RuntimeError(
-                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it after that"
-            )
+        if aborts or self.destroyed:
+            self._refuse(site)
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
             self.journal.brings_undefined(self.name, site, self.journal.ordinal)
@@ -130,9 +125,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
 
     @abstractmethod
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
-        """Starts a receive from any source into an array, with a planted delay of `delay_ns`. The outcome is a
-        `Received`.
-        """
+        """Starts a receive into an array, with a planted delay of `delay_ns`. The outcome is a `Received`."""
 
     @abstractmethod
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> CallUnderway:

@@ -10,6 +10,7 @@ meet. So if a member does not call it, the checks of collectives report it as mi
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from sys import _getframe
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -51,14 +52,13 @@ def make_group(rank: Making, name: str, ranks: Sequence[int], device: bool, site
     members = _members(rank, name, ranks, device, site)
     specs = specs_of(name, members, device)
     journal, host = rank.journal, specs[0]
-    journal.note_above("group", f"{site}.members", (host.name, name, device, members))
+    journal.note_at("group", f"{site}.members", (host.name, name, device, members), _getframe(2))
     rank.made.add(name)
     issues = journal.collective(host.name, plan("barrier", 0, "int32"), None, site)
     return GroupWork(rank, name, rank._make(specs, issues))
 
 
 def _members(rank: Making, name: str, ranks: Sequence[int], device: bool, site: str) -> tuple[int, ...]:
-    """Returns the members as ints. Raises ValueError for a list that the contract forbids."""
     if not is_word(name):
         raise ValueError(f"{site}: the group {name!r}: a name is printable ASCII without spaces, as experts.4")
     if name in rank.made or name in rank.hosts or name in rank.devices:

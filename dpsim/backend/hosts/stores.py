@@ -95,9 +95,7 @@ class JournaledStore(Store):
 
     @abstractmethod
     def _change(self, key: str, how: str, operands: tuple[Any, ...]) -> Outcome:
-        """Changes a key in one step (`dpsim.contract.rules.store_changes`). The outcome is the answer, or None if the
-        listener has left.
-        """
+        """The outcome is the answer (`dpsim.contract.rules.store_changes`), or None if the listener has left."""
 
     @abstractmethod
     def _close(self) -> None:

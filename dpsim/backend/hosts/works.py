@@ -31,9 +31,7 @@ class CallUnderway(Protocol):
         """Waits until it has ended; returns its result."""
 
     def queried(self) -> Queryable:
-        """Returns an object for the same call that can be queried. Called again on that object, it returns the object
-        itself.
-        """
+        """Returns an object for the same call that can be queried; of such an object, itself."""
 
 
 class Queryable(CallUnderway, Protocol):
@@ -74,7 +72,6 @@ class CallWork(Work, HostWork[Any]):
         return Work(journal, queried.within(most))
 
     def _is_over(self) -> Generator[Any, Any, bool]:
-        """The outcome of a query after the await."""
         return True
         yield
 

@@ -8,8 +8,8 @@ misuse.py          messages for mistakes that Python itself reports
 own_raise.py       exceptions of a program, and those that end the run
 plain.py           the checks of messages, decisions, arguments of kernels, and numbers
 injection.py       faults and delays of one rank, by address
-graph_records.py   the records of captures and replays
 fault_injector.py  the records of faults and delays
+graph_records.py   the records of captures and replays
 journal.py         the object through which each op passes: address, record, faults
 repetition.py      the ops by which a rank repeats itself and makes no progress
 whereabouts.py     the op at which each rank is

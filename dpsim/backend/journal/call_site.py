@@ -32,9 +32,7 @@ from dpsim.backend.journal.elsewhere import Elsewhere, chains_by_site
 from dpsim.contract.chain import CHAIN_FRAMES, Chain
 
 Places: TypeAlias = dict[int, tuple[CodeType, str]]
-"""Places of calls, by position in the bytecode. The module compares the code object and does not hash it, since its
-hash covers all its constants.
-"""
+"""By position in the bytecode. A code object is compared and not hashed: its hash covers all its constants."""
 
 _places: defaultdict[str, Places] = defaultdict(dict)
 """By site. All journals of the process share the table, so each place is computed once."""
@@ -72,9 +70,7 @@ class Site:
     __slots__ = ("count", "places")
 
     def __init__(self, site: str) -> None:
-        """Raises ValueError for a name that is no word, since labels and addresses could not tell it from other
-        text.
-        """
+        """Raises ValueError for a name that is no word: labels and addresses could not tell it from other text."""
         if type(site) is not str or (site not in _places and not is_word(site)):
             raise ValueError(f"the site {site!r} is no word; a site is printable ASCII without spaces, e.g. dp.agree")
         self.count = 0
@@ -90,9 +86,7 @@ class Caller(Protocol):
 
 @contextmanager
 def watched(site: str) -> Iterator[Seen]:
-    """While the block lasts, the module computes the chain of calls for every call at this site, since one line may
-    have several callers. Yields the table, which fills meanwhile.
-    """
+    """Yields the chains of calls at this site while the block lasts, since one line may have several callers."""
     known, _places[site] = _places.pop(site, {}), {}
     seen: Seen = {}
     _watched[site] = seen
@@ -104,9 +98,7 @@ def watched(site: str) -> Iterator[Seen]:
 
 
 def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
-    """Returns the place of a frame that issues an op at a site. If the program runs in another process, it is the place
-    there. `by`: the journal.
-    """
+    """Returns the place of an issuing frame, in another process the place there. `by`: the journal."""
     known = _places[site].get(frame.f_lasti)
     if known is None or known[0] is not frame.f_code:
         elsewhere = chains_by_site.get(site)

@@ -3,10 +3,9 @@
     set_place("train:step+3.all_reduce", (("step", "train.py:12"), ("main", "train.py:40")))
     raise raised_elsewhere("ValueError", "no such layer", (("forward", "model.py:7"),))
 
-dpsim runs a program of torch by a counterpart: a coroutine in dpsim's process that issues the program's ops. The frames
-of the counterpart mean nothing to the user. So the other process sends, for each site, the place in the user's program
-and the chain of calls that led there. The records contain these (`call_site.place_of`). An error has the name, the
-place and the calls of the user's exception.
+dpsim runs a program of torch by a counterpart: a coroutine in dpsim's process that issues the program's ops. Its frames
+mean nothing to the user. So the other process sends, for each site, the place in the user's program and the chain of
+calls that led there.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ chains_by_site: dict[str, Chain] = {}
 
 
 class Elsewhere(Exception):
-    """An exception of a program in another process. dpsim derives one class for each name, so that the finding has that
-    name.
-    """
+    """An exception in another process. A class is derived for each name, so that the finding has that name."""
 
     chain: Chain = ()
 

@@ -5,11 +5,12 @@ A `Journal` looks up faults and delays for each op, by its address. `Injections`
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
 
 from dpsim.backend.journal.call_site import Site
-from dpsim.backend.journal.graph_records import GraphRecords, Lawful
-from dpsim.backend.journal.injection import STOPS, stop
+from dpsim.backend.journal.injection import STOPS, Injections, stop
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.gates import Address, Gate
 from dpsim.contract.ops import ORDINAL, SITE, STEP, THREAD, RawRecord
@@ -18,11 +19,27 @@ from dpsim.contract.world import At, Fault
 NOWHERE = At()
 
 
-class FaultInjector(GraphRecords):
+class Lawful(Protocol):
+    """The methods of a capture that a journal uses."""
+
+    def check(self, journal: Any, call: str, site: str) -> None:
+        """Raises CaptureError if a thread may not make that call now."""
+
+    def refuse(self, code: int, message: str) -> NoReturn:
+        """Raises CaptureError."""
+
+
+class FaultInjector(ABC):
     """The part of a `Journal` that handles faults, delays and messages."""
 
     rank: int
+    step: int
+    thread: str
+    site: str
+    ordinal: int
     _sites: dict[str, Site]
+    _sink: Callable[[RawRecord], None]
+    _injections: Injections
 
     @property
     def capture(self) -> Lawful | None:
@@ -54,9 +71,7 @@ class FaultInjector(GraphRecords):
         return turns.get((self.thread, self.site, self.ordinal)) if turns else None
 
     def start_delay(self) -> int:
-        """Returns how late the thread starts, in ns. Sends the messages from outside that belong to its start before
-        that.
-        """
+        """Returns how late the thread starts, in ns. First sends the messages from outside that belong to its start."""
         if self._injections:
             self._send(None, None, "")
         late = self._injections.start_ns(self.thread)
@@ -80,7 +95,6 @@ class FaultInjector(GraphRecords):
     def _admit(
         self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
     ) -> list[Issue]:
-        """Returns the issues of a collective or transfer after faults: none, one or two."""
         if self.capture is not None and stream is None:
             self.capture.check(self, f"host {issue.op}", site)
         if not self._injections:
@@ -107,7 +121,6 @@ class FaultInjector(GraphRecords):
         return issues
 
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
-        """Returns the delay of an op in ns, if the op can be late. Raises if a fault stops the rank here."""
         planted = self._injections
         planted.come(self.thread, site, ordinal)
         self._send(site, ordinal, where)
@@ -121,7 +134,6 @@ class FaultInjector(GraphRecords):
         return delay
 
     def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
-        """Sends the messages from outside that belong to this op."""
         for number, message in self._injections.messages(self.thread, site, ordinal):
             change = ("to", message.to), ("mailbox", message.mailbox), ("content", message.content)
             self._inject("message", site or "start", ordinal or 0, where, change=change)

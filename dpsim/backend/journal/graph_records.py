@@ -7,28 +7,16 @@ delay applies to it, because on a device the whole replay is one launch.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from sys import _getframe
 from types import FrameType
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from dpsim.backend.journal.call_site import Site, place_of
-from dpsim.backend.journal.injection import Injections
+from dpsim.backend.journal.fault_injector import FaultInjector
 from dpsim.backend.journal.issue import Issue
-from dpsim.contract.ops import RawRecord
-
-
-class Lawful(Protocol):
-    """The methods of a capture that a journal uses."""
-
-    def check(self, journal: Any, call: str, site: str) -> None:
-        """Raises CaptureError if a thread may not make that call now."""
-
-    def refuse(self, code: int, message: str) -> NoReturn:
-        """Raises CaptureError."""
-
 
 Row: TypeAlias = tuple[str, str, str, str | None, tuple[Any, ...]]
 """A call of a replay: kind, site, place, the communicator if it is a collective, and the fields of its record. For a
@@ -36,17 +24,10 @@ collective, these are the stream, the communicator, and the fields after `seq`.
 """
 
 
-class GraphRecords(ABC):
+class GraphRecords(FaultInjector):
     """The part of a `Journal` that handles graphs."""
 
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    _sites: dict[str, Site]
-    _sink: Callable[[RawRecord], None]
-    _seqs: defaultdict[Any, int]
-    _injections: Injections
+    seqs: defaultdict[Any, int]
     turn: Callable[[str, int], None] | None
 
     @abstractmethod
@@ -61,19 +42,12 @@ class GraphRecords(ABC):
     def _take_turn(self, site: str) -> None:
         """Waits for the thread's turn, unless the thread has already had its turn for this op."""
 
-    @abstractmethod
     def _again(self, site: str) -> int:
         """Returns the ordinal of an op that a fault repeats."""
-
-    @abstractmethod
-    def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
-        """Returns the delay of an op in ns."""
-
-    @abstractmethod
-    def _admit(
-        self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
-    ) -> list[Issue]:
-        """Returns the issues of a collective or transfer after faults."""
+        known = self._sites[site]
+        self.ordinal = known.count
+        known.count += 1
+        return self.ordinal
 
     def keep(self, stream: str, graph: str, call: str, site: str, fields: Any, frame: FrameType) -> tuple[str, int]:
         """Records a call that a capture keeps. Returns its place in the source and its delay in ns."""
@@ -114,10 +88,8 @@ class GraphRecords(ABC):
         self._sink((call, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
 
     def rows(self, rows: Iterable[Row]) -> None:
-        """Records all calls of a replay, as `again` does for each. It uses one loop, since on a device the calls of a
-        graph cost nothing but their records.
-        """
-        step, thread, sites, seqs, sink = self.step, self.thread, self._sites, self._seqs, self._sink
+        """As `again` for each call, in one loop: the calls of a graph cost nothing but their records."""
+        step, thread, sites, seqs, sink = self.step, self.thread, self._sites, self.seqs, self._sink
         for call, site, where, line, form in rows:
             known = sites.get(site) or self._first(site)
             ordinal = known.count
@@ -141,6 +113,6 @@ class GraphRecords(ABC):
 
     def next_seq(self, line: Any) -> int:
         """Returns the next number of a collective on a communicator, or of a transfer (communicator, op, peer)."""
-        seq = self._seqs[line]
-        self._seqs[line] = seq + 1
+        seq = self.seqs[line]
+        self.seqs[line] = seq + 1
         return seq

@@ -29,9 +29,7 @@ class RankDied(BaseException):
 
 
 class RankHung(BaseException):
-    """Raised at an op with the fault `hang`: the rank does not continue, but its watchers get no notice. It is a
-    BaseException, too.
-    """
+    """Raised at an op with the fault `hang`: the rank does not continue, and its watchers get no notice."""
 
 
 class InjectedError(RuntimeError):
@@ -63,9 +61,7 @@ class Injections:
             if kill.rank == rank and kill.at is not None:
                 self._kills[_key(kill.at)] = kill
         self.doom: Callable[[Kill], None] = lambda kill: None
-        """Called when the rank reaches the op after which a kill may end it. The simulation sets it; other backends
-        refuse a world with such a kill.
-        """
+        """Called at the op after which a kill may end the rank. The simulation sets it; others refuse such kills."""
         self._delays: dict[Key, int] = {}
         for delay in world.delays:
             if delay.rank == rank:
@@ -107,18 +103,14 @@ class Injections:
         return self._faults.get((None, communicator, seq))
 
     def come(self, where: str | None, what: str, number: int) -> None:
-        """The rank reaches an op: looks up kills and messages at one of its addresses, (thread, site, ordinal) or
-        (None, communicator, seq).
-        """
+        """Looks up kills and messages at an address: (thread, site, ordinal), or (None, communicator, seq)."""
         kills = self._kills
         kill = kills.pop((where, what, number), None) or kills.pop((where, what, None), None)
         if kill is not None:
             self.doom(kill)
 
     def messages(self, thread: str, site: str | None, ordinal: int | None) -> Sequence[tuple[int, Message]]:
-        """Returns the messages to send when the rank reaches an op, or the start of a thread, each with its number in
-        the world.
-        """
+        """Returns the messages from outside at an op or at a thread's start, with their numbers in the world."""
         return self._messages.get((thread, site, ordinal), ())
 
     def apply(self, fault: Fault, issue: Issue) -> list[Issue]:

@@ -68,7 +68,6 @@ class Issue:
         self.rules = COLLECTIVES.get(op, UNKNOWN)
 
     def _replace(self, **fields: Any) -> Issue:
-        """Returns a copy with other values for these fields."""
         return Issue(*[fields.pop(name, value) for name, value in zip(_FIELDS, self._values(), strict=True)], **fields)
 
     def __eq__(self, other: object) -> bool:

@@ -1,8 +1,7 @@
 """A rank's journal: the list of its records, and the object through which all its ops pass. All backends share it.
 
-`Journal` does the part of each op that has to be the same everywhere. It gives the op its address, writes its record,
-and applies the faults and delays of the scenario that name the address. A backend calls one of its methods per op, and
-then carries out what the method returns:
+`Journal` gives an op its address, writes its record, and applies the faults and delays of the scenario that name the
+address. A backend calls one of its methods per op, and then carries out what the method returns:
 
     for issue in journal.collective("dp_cpu", Issue("all_reduce", 8, "int32"), None, "dp.agree"):
         ...                                            # zero times: skipped; twice: repeated
@@ -17,8 +16,8 @@ buffer.
 
 The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops there.
 
-The journal passes records one by one to `sink`. In the simulation it is the `append` of a list. In a worker process it
-writes to a file. So the parent process can read how far a rank has run, even if the rank is blocked in a call.
+The journal passes records one by one to `sink`. In a worker process this is a file. From it, the parent process reads
+how far a blocked rank has run.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from zlib import crc32
 from numpy import ndarray
 
 from dpsim.backend.journal.call_site import Site, place_of, raised_at
-from dpsim.backend.journal.fault_injector import FaultInjector
-from dpsim.backend.journal.graph_records import Lawful
+from dpsim.backend.journal.fault_injector import Lawful
+from dpsim.backend.journal.graph_records import GraphRecords
 from dpsim.backend.journal.injection import Injections
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.misuse import said
@@ -85,7 +84,7 @@ class RankJournal:
             journal.looks = capture is not None or bool(self.injections) or journal.turn is not None
 
 
-class Journal(FaultInjector):
+class Journal(GraphRecords):
     """Addresses, records and faults of one host thread of a rank."""
 
     def __init__(self, shared: RankJournal, thread: str) -> None:
@@ -96,7 +95,7 @@ class Journal(FaultInjector):
         self._sites: dict[str, Site] = {}
         self._sink = shared.sink
         self.shared = shared
-        self._seqs = shared.seqs
+        self.seqs = shared.seqs
         self._numbers = shared.numbers
         self.events = shared.numbers["event"]  # a separate counter for speed, since events are frequent
         self._injections = shared.injections
@@ -134,10 +133,6 @@ class Journal(FaultInjector):
     def injects(self) -> bool:
         return bool(self._injections)
 
-    @property
-    def seqs(self) -> dict[Any, int]:
-        return self._seqs
-
     # ---- ops
 
     def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
@@ -167,10 +162,6 @@ class Journal(FaultInjector):
             self._look(kind, site, where)
         self._sink((kind, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
 
-    def note_above(self, kind: str, site: str, fields: tuple[Any, ...]) -> None:
-        """Records an op that cannot be late, two frames below the program."""
-        self.note_at(kind, site, fields, _getframe(3))
-
     def collective(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
@@ -178,7 +169,7 @@ class Journal(FaultInjector):
         where = self._arrive(site, _getframe(3))  # the program's frame is two calls above
         if self.turn is not None:
             self._take_turn(site, communicator)
-        seq = self._seqs[communicator]
+        seq = self.seqs[communicator]
         issues = self._admit(site, communicator, seq, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:
@@ -188,15 +179,13 @@ class Journal(FaultInjector):
             self._sink(("collective", self.step, self.thread, site, at, where) + form)  # noqa: RUF005
             again = True
             seq += 1
-        self._seqs[communicator] = seq
+        self.seqs[communicator] = seq
         return issues
 
     def transfer(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
-        """Records a send or a receive, and returns the issues to carry out. Transfers have no (communicator, seq)
-        address for faults.
-        """
+        """Records a send or receive. Transfers have no (communicator, seq) address for faults."""
         where = self._arrive(site, _getframe(3))
         if self.turn is not None:
             self._take_turn(site, communicator)
@@ -205,17 +194,15 @@ class Journal(FaultInjector):
         for out in issues:
             at = self._again(site) if again else self.ordinal
             line = communicator, out.op, out.peer
-            seq = self._seqs[line]
-            self._seqs[line] = seq + 1
+            seq = self.seqs[line]
+            self.seqs[line] = seq + 1
             form = stream, communicator, seq, out.op, out.count, out.dtype, out.peer, out.group, reads, writes
             self._sink(("transfer", self.step, self.thread, site, at, where) + form)  # noqa: RUF005
             again = True
         return issues
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
-        """Records a free, with the address of its alloc. Its thread has already had its turn. Returns the call's
-        place.
-        """
+        """Records a free, with the address of its alloc, after its thread's turn. Returns the call's place."""
         where = place_of(site, _getframe(2), self)
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
@@ -265,7 +252,6 @@ class Journal(FaultInjector):
     # ---- inside
 
     def _arrive(self, site: str, frame: FrameType) -> str:
-        """The thread arrives at a site again, by a call in this frame. Returns the call's place."""
         known = self._sites.get(site) or self._first(site)
         self.site, self.ordinal = site, known.count
         known.count += 1
@@ -278,21 +264,12 @@ class Journal(FaultInjector):
         return where if code is frame.f_code else place_of(site, frame, self)
 
     def _first(self, site: str) -> Site:
-        """The thread arrives at a site for the first time. Raises ValueError for a site that is no word."""
         known = self._sites[site] = Site(site)
         if len(self._sites) & 255 == 0:
             self.shared.look()
         return known
 
-    def _again(self, site: str) -> int:
-        """Returns the ordinal of an op that a fault repeats."""
-        known = self._sites[site]
-        self.ordinal = known.count
-        known.count += 1
-        return self.ordinal
-
     def _look(self, kind: str, site: str, where: str) -> int:
-        """Raises CaptureError for a call that a capture forbids; otherwise returns the delay of the op in ns."""
         if self.turn is not None:
             self._take_turn(site)
         if self.shared.capture is not None:

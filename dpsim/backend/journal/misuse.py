@@ -4,9 +4,8 @@
     rank.stpe = 3                   # a Rank has no attribute 'stpe'; did you mean 'step'? ...
     await asyncio.sleep(1)          # the protocol awaited something that is not of its Rank ...
 
-Python's message names the backend's class (SimRank), while the user knows the class of the contract (Rank). So two
-backends would report the same mistake differently. When the journal records an error, it rewrites such a message with
-the contract's names. Programs without errors pay nothing for this.
+Python's message names the backend's class (SimRank), while the user knows the class of the contract (Rank), and two
+backends would report one mistake differently. So a journal that records an error rewrites its message.
 """
 
 from __future__ import annotations
@@ -69,9 +68,7 @@ _ARGUMENTS = re.compile(r"(\w+)\.(\w+)\(\) (missing|takes|got) (.*)")
 
 
 class ForeignAwait(BaseException):
-    """Raised in a program that awaits something which no backend can resume. It is a BaseException: a program that
-    catches Exception and awaits again would never end.
-    """
+    """A BaseException: a program that catches Exception and awaits again would never end."""
 
     def __init__(self) -> None:
         super().__init__(FOREIGN)
@@ -108,7 +105,6 @@ def _words(error: BaseException) -> str:
 
 
 def _arguments(name: str, method: str, how: str, rest: str) -> str:
-    """Returns what is wrong with the arguments of a call of the contract; empty for any other call."""
     kind = _of_contract(name)
     call = getattr(kind, method, None)
     if kind is None or call is None:
@@ -135,7 +131,6 @@ def a_or_an(kind: type) -> str:
 
 
 def _of_contract(name: str) -> type | None:
-    """Returns the class of the contract that a backend's class implements."""
     return next((kind for kind in CONTRACT for one in _kinds(kind) if one.__name__ == name), None)
 
 

@@ -67,9 +67,7 @@ def untraced() -> Iterator[None]:
 
 
 def breaks_off_rank(error: BaseException, own: Collection[str] | None = None) -> bool:
-    """Whether an exception ends its rank, and not the run. `own`: the packages of protocols; by default those
-    registered here.
-    """
+    """Whether an error ends its rank, not the run. `own`: packages of protocols, by default the registered ones."""
     if isinstance(error, Exception | SystemExit | ForeignAwait):
         return not left_debugger(error)
     if error.__traceback__ is None:

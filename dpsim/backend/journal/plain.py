@@ -1,10 +1,9 @@
 """Plain data and whole numbers: checks of the values that a program passes to dpsim.
 
-A program passes messages, decisions and the arguments of kernels to dpsim. dpsim sends them to other processes and
-compares them between ranks. So they must have types that mean the same everywhere: int, float, bool, str, None, and
-tuples of these. dpsim refuses a numpy number: it overflows where an int does not, and a rank in another process would
-receive an int. It also refuses a named tuple in a message, because a rank in another process would get a tuple without
-names.
+dpsim sends messages, decisions and the arguments of kernels to other processes, and compares them between ranks. So
+they must have types that mean the same everywhere: int, float, bool, str, None, and tuples of these. dpsim refuses a
+numpy number: it overflows where an int does not. It refuses a named tuple in a message, because a rank in another
+process would get a tuple without names.
 
     check_plain((1, "start"), "the message", "wake")
     check_plain(np.int32(1), "the message", "wake")         # TypeError: ... write int(...)
@@ -35,9 +34,7 @@ SETTLED = PLAIN - {float}
 
 
 def check_plain(value: Any, what: str, site: str, named: bool = True, compared: bool = True) -> None:
-    """Raises TypeError for a value that is no plain data, and ValueError for NaN if values are `compared`. `named`:
-    whether tuples may be named ones.
-    """
+    """Raises TypeError unless plain, and ValueError for NaN if `compared`. `named`: tuples may be named ones."""
     if type(value) is tuple or (named and isinstance(value, tuple)):
         if SETTLED.issuperset(map(type, value)):  # most tuples are a few integers
             return

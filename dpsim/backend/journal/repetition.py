@@ -37,9 +37,7 @@ VALUES = 8
 _NO_PROGRESS = frozenset({"sleep", "mark", "probe"})
 
 FEW = 8
-"""This number of last records contains the collective in which a rank waits, unless its other threads wrote more
-since.
-"""
+"""Among these last records is the collective in which a rank waits, unless its other threads wrote more since."""
 
 
 TAIL = 1_000

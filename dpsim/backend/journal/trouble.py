@@ -114,9 +114,7 @@ def free_descriptors(most: int) -> int:
 
 
 def limit(descriptor: int, seconds: float) -> None:
-    """Lets reads and writes of a socket fail with OSError after this time. Otherwise a process that is stopped within a
-    message would block the other side without end.
-    """
+    """Lets reads and writes fail with OSError after this time, since a stopped process would block the other side."""
     time = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
     with socket.socket(fileno=os.dup(descriptor)) as same:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):

@@ -16,20 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.contract.interface import NO_STEP
 from dpsim.contract.kinds import ENDS, NO_ACTS
 from dpsim.contract.ops import KIND, MAIN, THREAD, THREAD_HOW, THREAD_NAME, RawRecord, as_record
 from dpsim.contract.rules.replay_frame import replay_at
-from dpsim.contract.words import counted, ranks_text, short, with_services
+from dpsim.contract.words import counted, ranks_text, short, step_words, with_services
 
 FEW = 8
 
 
 def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None, services: Sequence[str] = ()) -> str:
-    """Returns one line per place, at most `most` of them, and a line that counts the ranks at other places.
-
-    `services`: the names of the services, whose journals follow those of the ranks.
-    """
+    """At most `most` lines of places, and a count of other ranks. Journals of `services` follow those of ranks."""
     places: dict[str, list[int]] = {}
     for rank, journal in enumerate(journals):
         for place in _places(journal):
@@ -42,7 +38,6 @@ def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None
 
 
 def _places(journal: Sequence[RawRecord]) -> list[str]:
-    """Returns the place of main, then the places of its other threads that have not ended."""
     started = {raw[THREAD_NAME]: None for raw in journal if raw[KIND] == "thread" and raw[THREAD_HOW] == "start"}
     if not started or journal[-1][KIND] == "finished":
         return [_place(journal)]
@@ -61,13 +56,5 @@ def _place(journal: Sequence[RawRecord]) -> str:
     of = replay_at(journal, last)
     record = as_record(journal[last if of is None else of])
     what = short(record.describe(), 80)
-    return f"{_step(record.step)}: {what} at {record.site}[{record.ordinal}], {record.where}"
-
-
-def _step(step: int) -> str:
-    """Returns a step in words, also the numbers for the time before the first step and for no step.
-
-    >>> _step(3), _step(-1), _step(NO_STEP)
-    ('in step 3', 'before its first step', 'in no step')
-    """
-    return "before its first step" if step < 0 else "in no step" if step >= NO_STEP else f"in step {step}"
+    step = step_words(f"in step {record.step}")
+    return f"{step}: {what} at {record.site}[{record.ordinal}], {record.where}"

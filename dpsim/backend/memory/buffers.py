@@ -44,9 +44,7 @@ class OwnStream(Stream):
 
 
 class JournaledBuffer(Buffer):
-    """A buffer, or a view into one (`base`). `ref`: how records name its memory, with the tag if it has one. `refs`: a
-    tuple of just that.
-    """
+    """A buffer, or a view (`base`). `ref`: how records name its memory, with its tag. `refs`: just that in a tuple."""
 
     __slots__ = (
         "__weakref__",
@@ -160,7 +158,6 @@ class JournaledBuffer(Buffer):
         self._release()
 
     def _give_back(self, memory: PoolMemory, where: str) -> None:
-        """Frees a buffer of a graph: its memory returns to the pool, and the buffer becomes a weak reference."""
         if memory.capture.under_way:
             memory.capture.gave_back(self, memory, where)
         else:

@@ -1,10 +1,9 @@
 """The memory pool of graphs: which memory a replay allocates again, and which other memory this destroys.
 
 The memory of a captured graph has fixed addresses. If the program frees some of it, a later allocation from the pool
-may get it, in this capture or another one. From then on, both graphs use the same addresses, and each replay of one
-destroys the contents of the other. Kernels and collectives also allocate and free *scratch* memory. It may overlap
-memory that the program allocated later, or freed before. As in PyTorch's allocator, two buffers share memory only on
-one stream of the capture, and small blocks never share with large ones.
+may get it, in this capture or another one. Then each replay of one graph destroys the contents of the other. Kernels
+and collectives also allocate and free *scratch* memory (`Scratch`). As in PyTorch's allocator, two buffers share memory
+only on one stream of the capture, and small blocks never share with large ones.
 
 Records need no special kind for this. If a replay uses memory that the program had freed, the journal records an
 ordinary alloc, with a new number. Before that, it records an ordinary free of all memory that may overlap. So the
@@ -152,9 +151,7 @@ class Scratch(PoolMemory):
         self.alive = False
 
     def refs(self, journal: Journal, at: int) -> Refs:
-        """Returns the scratch that the kernel with that count of the pool writes: nothing if no memory of the pool can
-        overlap it.
-        """
+        """Returns the scratch of a kernel with that count of the pool, unless no memory of the pool can overlap it."""
         pool = self.pool
         if not pool.loose and at != self.first:
             return ()
@@ -210,7 +207,5 @@ class GraphPool:
                 other.end(journal)
 
     def loosen(self, memories: list[PoolMemory]) -> None:
-        """Called after a replay of a graph with this memory: what the program freed stays valid until the pool gives it
-        out.
-        """
+        """After a replay, what the program freed stays valid until the pool gives it out."""
         self.loose += [one for one in memories if one.released and one.alive and one not in self.loose]

@@ -79,7 +79,6 @@ def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:
 
 
 def _in_order(terms: Sequence[HostArray], how: str) -> HostArray:
-    """Returns the sum or product, rounded to the type of the terms at each step."""
     if terms[0].dtype.kind == "V":
         return as_float32(reduced(how, terms))
     total = np.array(terms[0])

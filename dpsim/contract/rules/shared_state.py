@@ -141,6 +141,5 @@ def _classes(kind: type[Program[Any]]) -> tuple[type[Any], ...]:
 
 @cache
 def _cached(kind: Any) -> frozenset[str]:
-    """Returns the names of an object's cached properties."""
     owners = [vars(owner) for owner in kind.__mro__]
     return frozenset(name for owner in owners for name, value in owner.items() if isinstance(value, cached_property))

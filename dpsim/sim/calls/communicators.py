@@ -27,7 +27,6 @@ from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.collectives.residency import Slots
-from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.memory.buffers import flat_of, touched
@@ -52,11 +51,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
         last: Op | None = None
         for issue in issues:
             host.issue()
-            late = host.issued
-            if issue.delay_ns:
-                late = host.op(host.address(IS_LATE_FOR), issue.delay_ns, host=True)
-                machine.alarms.sleep(late, issue.delay_ns)
-                machine.submit(late)
+            late = self._late(issue.delay_ns) if issue.delay_ns else host.issued
             if last is not None:  # a call that a fault repeats has separate memory: both calls are under way at once
                 source = _flat_copy(array)
             result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
@@ -78,22 +73,24 @@ class SimHostCommunicator(JournaledHostCommunicator):
         host, group, end = self.host, self.group, last
         if host.machine.partial:
             others = group.spec.ranks if issue.peer is None else (issue.peer,)
-            end = served(host, group.spec.name, others, end, on_device=False)
+            end = group.served(host, others, end)
         return end if self.membership is None else self.membership.served(host, end, issue)
 
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
         host, group = self.host, self.group
         site, ordinal = host.journal.site, host.journal.ordinal
         host.issue()
-        late: tuple[Op, ...] = ()
-        if delay_ns:
-            late = (host.op(host.address(IS_LATE_FOR), delay_ns, host=True),)
-            host.machine.alarms.sleep(late[0], delay_ns)
-            host.machine.submit(late[0])
+        late = (self._late(delay_ns),) if delay_ns else ()
         flat = array.reshape(-1)
         issue = plan("recv", flat.size, dtype)
         end = group.receive_any(host, Contribution(issue, flat, flat, late, host.machine.env._now))
         return UnderwayFromAny((self, end, end, issue, (host.word, site, ordinal), array))
+
+    def _late(self, ns: int) -> Op:
+        op = self.host.op(self.host.address(IS_LATE_FOR), ns, host=True)
+        self.host.machine.alarms.sleep(op, ns)
+        self.host.machine.submit(op)
+        return op
 
     def _abort(self) -> None:
         if self.membership is not None:
@@ -110,7 +107,6 @@ def _flat_copy(array: HostArray) -> HostArray:
 
 
 def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
-    """Returns `count` elements: those of the input, then zeros."""
     result = np.zeros(count, source.dtype)
     size = min(count, source.size)
     result[:size] = source[:size]
@@ -160,8 +156,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 own.touches = touched([source] if gives else [], [output] if gets else [])
             end = self.group.join(host, own)
             if machine.partial:
-                members = self.group.spec.ranks
-                end = self.group.last[host.rank] = served(host, self.group.spec.name, members, end, on_device=True)
+                end = self.group.last[host.rank] = self.group.served(host, self.ranks, end)
             if self.membership is not None:
                 end = self.group.last[host.rank] = self.membership.part(host, end, own).over
             on.chain.tail = self._end(end)
@@ -169,9 +164,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 on.chain.queue.append(on.chain.tail)
 
     def _pass(self, own: Contribution) -> None:
-        """Drops a collective to which this rank contributes nothing and from which it receives nothing. NCCL also drops
-        it when the host issues the call. The call takes no place on the stream and no turn on the communicator.
-        """
+        """A collective that moves nothing for this rank takes no place and no turn; NCCL drops it on the host, too."""
         last, rank = self.group.last, self.host.rank
         before = last.pop(rank, None)
         self.group.join(self.host, own)
@@ -199,7 +192,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 own.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
             end = group.move(host, own, group.last.get(host.rank) if self._moves is None else self._before)
             if host.machine.partial and issue.peer is not None:
-                end = served(host, group.spec.name, (issue.peer,), end, on_device=True)
+                end = group.served(host, (issue.peer,), end)
             if self.membership is not None:
                 end = self.membership.part(host, end, own).over
             if self._moves is None:
@@ -231,9 +224,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             on.chain.queue.append(end)
 
     def _makes(self, issue: Issue) -> tuple[int, ...]:
-        """Returns the members that have to meet before this transfer, in worlds whose communicators are made at first
-        use.
-        """
+        """The members that have to meet before a transfer, in worlds with communicators made at first use."""
         pair = self.host.rank, self.host.rank if issue.peer is None else issue.peer
         return self.ranks if issue.group is not None or issue.peer is None else (min(pair), max(pair))
 
@@ -244,9 +235,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
     # ---- worlds with finite residency
 
     def _start(self, heads: Sequence[Op]) -> Sequence[Op]:
-        """Returns the ops that have to fire before a part starts: with finite residency, the op that takes its slots. A
-        coalesced group starts once.
-        """
+        """With finite residency, a part starts when it has taken its slots. A coalesced group starts once."""
         if self.slots is None:
             return heads
         host = self.host
@@ -255,9 +244,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         return (self._started,)
 
     def _end(self, end: Op) -> Op:
-        """Returns the op that ends a part; with finite residency, the op that gives back its slots. The next op on this
-        stream and the rank's next op on this communicator wait for it.
-        """
+        """With finite residency, the stream and the communicator continue when the slots are given back."""
         if self.slots is None or self._started is None:
             return end
         end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label(LEAVES), self._started, end)

@@ -12,10 +12,6 @@ flag, with the flag's value at that time.
     u1                 set                    clear        set
     the word                 written                written        written
     stream       ... launch a     reads: continues            (if it reads here: continues at the third write)
-
-A stream's wait for a flag consists of two ops: one reads the flag, and one lets the stream continue. It does not matter
-whether the flag is set before or after the read. A clear before the read does matter, so the read conflicts with each
-op that clears the flag.
 """
 
 from __future__ import annotations

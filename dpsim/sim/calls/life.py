@@ -141,8 +141,6 @@ def _without_end(host: Host) -> Generator[Any, Any, None]:
 
 
 class _Await:
-    """Awaits a generator of the machine, without a record in the journal."""
-
     def __init__(self, outcome: Any) -> None:
         self._outcome = outcome
 

@@ -38,9 +38,7 @@ Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any
 
 
 class SimRank(JournaledRank):
-    """One rank of the simulation. `host_thread` is its host; with several threads (`threads`), it refers to the one
-    that runs.
-    """
+    """One rank of the simulation. `host_thread` is its host; of several `threads`, the one that runs."""
 
     __slots__ = ("_begin", "_boxes", "_notices", "_ports", "connect", "host_thread", "own_device", "threads")
 
@@ -76,9 +74,7 @@ class SimRank(JournaledRank):
         self._notices.gone(self.rank, partial(self._behind_death, by))
 
     def cut(self) -> bool:
-        """Removes the records of calls that its hosts had issued and never reached. Returns whether a host waits in a
-        plain call.
-        """
+        """Removes the records of calls that were never reached. Returns whether a host waits in a plain call."""
         return self.host_thread.cut() if self.threads is None else any(host.stands for host in self.threads.hosts)
 
     def stop(self) -> None:
@@ -98,15 +94,11 @@ class SimRank(JournaledRank):
         self._notices.gone(self.rank, self._behind)
 
     def _behind(self, op: Op) -> None:
-        """Orders an op after all that the rank's hosts issued and learned."""
         for host in self._hosts:
-            if host.chained:
-                host.before(op)
+            host.before(op)
 
     def _behind_death(self, by: Op, op: Op) -> None:
-        """As `_behind`, for a killed rank: the calls that a host had issued and not reached did not happen, so the op
-        follows the kill.
-        """
+        """The calls that a killed rank had issued and not reached did not happen, so the op follows the kill."""
         self.host_thread.machine.edge(by, op)
         for host in self._hosts:
             op.causes |= host.causes
@@ -165,7 +157,6 @@ class SimRank(JournaledRank):
         self._boxes.post(delivery, host.journal.here(), to, mailbox, message, host.issued)
 
     def _late_for(self, delivery: Op, ns: int) -> None:
-        """Untimed: delays a message by a planted delay of `ns`."""
         host = self.host_thread
         late = Op(host.address(IS_LATE_FOR), ns, life=delivery.life)
         host.before(late)
@@ -182,8 +173,7 @@ class SimRank(JournaledRank):
         host.issue(visit_label(host.word, *at, LETS_IN))
         label = visit_label(message.to, *at, DELIVERS_FROM_OUTSIDE) if host.machine.visible else ""
         delivery = Op(label, self.own_device.costs.message)
-        if host.chained:
-            host.before(delivery)
+        host.before(delivery)
         source = outside(self.rank), "", message.mailbox, number
         self._boxes.post(delivery, source, message.to, message.mailbox, message.content)
 

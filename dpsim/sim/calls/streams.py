@@ -104,9 +104,7 @@ class SimStream(JournaledStream, DeviceStream):
 
 
 class SimEvent(JournaledEvent):
-    """A point in a chain of ops. `op` is the op at that point; in timed mode None, if the stream was empty. `idle`: the
-    stream was empty at the record.
-    """
+    """`op`: the op at this point; timed, None for an empty stream. `idle`: the stream was empty at the record."""
 
     __slots__ = ("_records", "_seen", "host", "idle", "op")
 
@@ -121,12 +119,7 @@ class SimEvent(JournaledEvent):
         self._records = 1
 
     def _query(self) -> Outcome:
-        """Returns an outcome whose value says whether the event has passed.
-
-        Untimed, the schedule decides, since a device may be slow. At a host's first query, `_pass` creates an op by
-        which the host sees the event pass. That op and the query conflict. If the host has already learned that the
-        event passed, the query returns True without a choice.
-        """
+        """Untimed, the schedule decides, since a device may be slow, unless the host has learned of the pass."""
         host, machine = self.host, self.host.machine
         op = host.op(host.address(), 0, self._passed, host=True)
         if host.rank in machine.failing:
@@ -152,14 +145,11 @@ class SimEvent(JournaledEvent):
         return outcome
 
     def _known(self) -> bool:
-        """Untimed: whether the querying host has learned that the event passed. In timed mode the clock decides, so
-        this returns False.
-        """
+        """In timed mode the clock decides, so this returns False."""
         point, machine = self.op, self.host.machine
         return point is not None and not machine.timed and bool(self.host.seen_marks & machine.mark(point))
 
     def _pass(self) -> None:
-        """Untimed: creates, once for each record of the event, the op by which hosts may see it pass."""
         if self._seen is None:
             host, machine = self.host, self.host.machine
             label = own_label(host.rank, f"{EVENT} {self.number} passes")
@@ -169,9 +159,7 @@ class SimEvent(JournaledEvent):
             machine.submit(seen)
 
     def _passed(self) -> bool:
-        """Whether the event has passed when the query op fires. By then another host thread may run than the one that
-        queried.
-        """
+        """When the query op fires, another host thread may run than the one that queried."""
         if self.host.machine.timed:
             return self.op is None or self.op.at >= 0
         return self._seen is not None and self._seen.at >= 0

@@ -3,13 +3,10 @@
 contribution.py    what one member sends in a collective or transfer, and where it receives
 results.py         the elements that each member of a collective receives
 broken.py          a machine that tracks the ops behind an aborted part
-groups.py          a communicator, as its members share it
-lazy.py            communicators that ranks create at their first use
+groups.py          a communicator, as its members share it, and its creation at its first use
 residency.py       how many collectives and transfers of a rank run at once
 membership.py      a rank in a communicator, which it may abort
-transfers.py       sends and receives in timed mode, eager or rendezvous
-joint.py           collectives in timed mode, each a joint op of all members
+joint.py           timed mode: collectives, each a joint op of all members, and transfers, eager or rendezvous
 any_source.py      receives from any source, a choice of the schedule
 parts.py           collectives and transfers in untimed mode, one op for each member's part
-served.py          partial kills: a dying peer may end the part of one member and not of another
 """

@@ -8,10 +8,8 @@ member arrive in their order.
     end = AnySource(group).receive(host, own)       # `own`: the memory that receives the message
     source = yield from host.wait(end)
 
-Several members may offer a message to one receive. All these offers write one resource, so they conflict, and a search
-tries each of them first. An offer that arrives after the receive has taken another message never becomes a step of the
-run. The simulation reports such an offer to the strategy as lost (`Strategy.lost`). So the strategy also tries the
-order in which the late offer is first.
+All offers to one receive conflict. An offer that arrives after the receive has taken another message never becomes a
+step of the run. The strategy hears of it (`Strategy.lost`), and also tries the order in which the late offer is first.
 
 Prior art: the wildcard receives of ISP and DAMPI. They also try a receive from any source once for each sender that
 could match.
@@ -48,9 +46,7 @@ class Matches(Protocol):
     memberships: dict[int, Any]
 
     def coming(self, sender: int, receiver: int) -> Op:
-        """Returns an op that fires when the sender arrives with its next message to the receiver that no receive has
-        taken.
-        """
+        """Returns the op by which the sender arrives with its next message that no receive has taken."""
 
     def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
         """Adds one side of a transfer, and returns the op that ends the transfer for this rank."""
@@ -71,9 +67,7 @@ class Taking:
 
 
 class AnyReceive:
-    """One receive from any source. `came`: the op by which its rank calls it. `end`: the op that ends it. `takes`: the
-    offers that the schedule can pick now.
-    """
+    """`came`: the op of the call. `end`: the op that ends it. `takes`: the offers that the schedule can pick now."""
 
     __slots__ = ("arrived", "end", "number", "own", "rank", "taken", "takes")
 
@@ -102,8 +96,7 @@ class AnySource:
         number = self._numbers.get(rank, 0)
         self._numbers[rank] = number + 1
         one = AnyReceive(rank, number, own)
-        if host.chained:
-            host.before(one.arrived)
+        host.before(one.arrived)
         machine.edges(own.before, one.arrived)
         machine.submit(one.arrived)
         waiting = self._open.setdefault(rank, deque())
@@ -113,7 +106,6 @@ class AnySource:
         return one.end
 
     def _look(self, one: AnyReceive, after: Op | None) -> None:
-        """Lets the other members offer their next messages to this receive."""
         machine, group = self._machine, self._group
         for sender in group.spec.ranks:
             if sender == one.rank:
@@ -127,7 +119,6 @@ class AnySource:
             machine.submit(offer)
 
     def _offer(self, one: AnyReceive, sender: int, offer: Op) -> None:
-        """A member has arrived with its next message: submits the op by which the receive would take this message."""
         machine = self._machine
         del self._offers[offer]
         take = Op(self._label(one, sender), footprint=self._touches(one))
@@ -142,7 +133,6 @@ class AnySource:
         machine.submit(take)
 
     def _take(self, one: AnyReceive, sender: int, take: Op) -> None:
-        """The receive takes this message, and drops all other offers."""
         machine, own, waiting = self._machine, one.own, self._open[one.rank]
         one.taken = True
         if one.rank in self._group.memberships:
@@ -166,9 +156,7 @@ class AnySource:
             self._look(waiting[0], take)
 
     def _need(self, take: Op, rank: int, sender: int) -> None:
-        """Lets a receive take a message only if its sender has not left the communicator, nor died by a partial
-        kill.
-        """
+        """A receive takes no message of a sender that has left the communicator or died by a partial kill."""
         if sender in self._machine.partial:
             take.footprint, take.life = (*take.touches(), (("life", sender), "r")), ~sender
         membership = self._group.memberships.get(rank)

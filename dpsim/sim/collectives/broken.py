@@ -1,14 +1,11 @@
 """A machine for programs whose ranks abort communicators. It records which ops come after device work that an abort
 ended.
 
-If a rank aborts a communicator, its part of a collective ends without a result. The stream then continues, and its next
-kernels compute with whatever the buffers contain. So a host that waits for such a kernel must get an error and no
-result.
+If a rank aborts a communicator, its part of a collective ends without a result. The next kernels of the stream compute
+with whatever the buffers contain. So a host that waits for such a kernel must get an error and no result.
 
-The simulated machine is a graph of ops, and `edge(before, after)` means that `after` starts only when `before` has
-ended. An op is *broken* if a path of edges leads to it from the aborted part. If the machine adds an edge after a
-broken op, the next op becomes broken, too. The machine marks an op as broken for the rank that aborted. An op that
-receives data from this rank is not broken for other ranks.
+An op is *broken* for the rank that aborted if a path of edges leads to it from the aborted part. An op that receives
+data from this rank is not broken for other ranks.
 
     machine.break_off(over, rank=1)             # the stream of rank 1 continues after the op `over`
     machine.is_broken(op, rank=1)               # whether `op` comes after `over`
@@ -25,9 +22,7 @@ from dpsim.sim.graph.op import Op
 
 
 class AbortingMachine(Machine):
-    """The machine for programs with `aborts = True`. Other programs use the plain `Machine`, since tracking makes each
-    edge slower.
-    """
+    """The machine of programs with `aborts = True`, because tracking makes each edge slower."""
 
     def __init__(
         self,

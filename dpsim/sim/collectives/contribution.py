@@ -54,9 +54,7 @@ class Contribution:
         self.at: tuple[Journal, str, str, int] | None = None
 
     def sent(self) -> HostArray:
-        """Returns the elements that the member sends. They are the member's memory itself, so read them before any
-        member receives.
-        """
+        """Returns the member's memory itself, so read it before any member receives."""
         return resized(self.source, self.issue) if self.issue.altered else self.source
 
     def keep(self) -> None:
@@ -64,18 +62,14 @@ class Contribution:
         self.source = np.array(self.sent())
 
     def let_go(self) -> None:
-        """Detaches the contribution from the member's memory after an abort: the program may reuse the memory, and
-        received elements go nowhere. If the member has not arrived, it never arrives.
-        """
+        """After an abort, the program may reuse the memory, and a member that has not arrived never arrives."""
         if self.arrival is not None and self.arrival.at < 0:
             self.arrival.life = LEFT
         self.keep()
         self.output = np.empty_like(self.output)
 
     def receive(self, wire: HostArray) -> None:
-        """Copies received elements into `output`, as many as fit. If dtypes differ, it copies bytes, since a transfer
-        does not convert.
-        """
+        """Copies as many elements as fit. If dtypes differ, it copies bytes, since a transfer does not convert."""
         output = self.output
         if output.dtype is not wire.dtype:
             output, wire = output.view(np.uint8), np.ascontiguousarray(wire).view(np.uint8)

@@ -1,9 +1,5 @@
 """A communicator of the simulated machine, as its members share it: what timed and untimed mode have in common.
 
-In timed mode, a collective is one joint op of all members (`dpsim.sim.collectives.joint`). In untimed mode, each
-member's part of it is a separate op (`dpsim.sim.collectives.parts`). Then one member's part may end long before
-another's, and a search tries both orders.
-
 If members call different collectives, the machine does not stop in either mode, since real hardware may not stop
 either. Each member receives what its own call describes, as far as it fits. The ledger check (`dpsim.checks`) finds the
 mismatch in the journals.
@@ -16,14 +12,52 @@ from collections.abc import Collection
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.events import IS_SERVED_BY, MAKES, numbered_label
 from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.sim.collectives.any_source import AnySource, Comes
 from dpsim.sim.collectives.contribution import Contribution
-from dpsim.sim.collectives.lazy import Made
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
+
+
+class Made:
+    """The creation of one communicator at its first use, as torch creates those of NCCL, and of those for its pairs.
+
+        made.meet(host, (0, 1))         # waits until rank 1 has called it, too; the second call returns at once
+
+    The first use is a rendezvous: the host waits in its call until all members have made their first call. A transfer
+    outside a coalesced group uses a separate communicator for its pair of ranks.
+    """
+
+    def __init__(self, machine: Machine, spec: CommunicatorSpec) -> None:
+        self._machine = machine
+        self._name = spec.name
+        self._arrived: dict[tuple[int, ...], set[int]] = {}
+        self._formed: dict[tuple[int, ...], Op] = {}
+
+    def knows(self, rank: int, members: tuple[int, ...]) -> bool:
+        """Whether a rank has already arrived at the creation of the communicator with these members."""
+        return rank in self._arrived.get(members, ())
+
+    def meet(self, host: Host, members: tuple[int, ...]) -> None:
+        """Lets a host arrive at the first use; the record of its call is the last in its journal."""
+        arrived = self._arrived.setdefault(members, set())
+        if host.rank in arrived:
+            return
+        machine = self._machine
+        formed = self._formed.get(members)
+        if formed is None:
+            formed = self._formed[members] = Op("")
+        arrived.add(host.rank)
+        label = numbered_label(f"{MAKES} {self._name}", members[-1] if len(members) == 2 else 0, host.word)
+        arrival = host.op(label if machine.visible else "", host=True)
+        machine.edge(arrival, formed)
+        machine.submit(arrival)
+        if len(arrived) == len(members):
+            machine.submit(formed)
+        host.stand((formed,), len(host.records))
 
 
 class Group(ABC):
@@ -34,9 +68,7 @@ class Group(ABC):
         self.machine = machine
         self.device = spec.domain == "device"
         self.last: dict[int, Op] = {}
-        """Device domain: the last op of each member on this communicator. As with NCCL, all ops of a rank on one
-        communicator happen in the order of its calls, on all its streams.
-        """
+        """Device domain: each member's last op, since NCCL too keeps the order of a rank's calls on all streams."""
         self.made: Made | None = None
         """Set if ranks create this communicator at its first use (`World.lazy`)."""
         self.memberships: dict[int, Any] = {}
@@ -53,32 +85,43 @@ class Group(ABC):
 
     @abstractmethod
     def join(self, host: Host, own: Contribution) -> Op:
-        """A host joins the next collective of its rank. Returns the op that ends it for this rank. Raises ValueError if
-        the root is no member.
-        """
+        """Returns the op that ends the rank's next collective. Raises ValueError if the root is no member."""
 
     @abstractmethod
     def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
-        """A rank adds one side of a transfer. Returns the op that ends it for this rank. `after`: the rank's previous
-        op on this communicator.
-        """
+        """Returns the op that ends one side of a transfer. `after`: the rank's previous op here."""
 
     @abstractmethod
     def coming(self, sender: int, receiver: int) -> Op:
-        """Returns an op that fires when the sender arrives with its next message to the receiver that no receive has
-        taken.
-        """
+        """Returns the op by which the sender arrives with its next message that no receive has taken."""
 
     def receive_any(self, host: Comes, own: Contribution) -> Op:
-        """Host domain: adds a receive from any source. Returns the op that ends it, whose value is the sender's
-        rank.
-        """
+        """Host domain: returns the op that ends a receive from any source. Its value is the sender's rank."""
         if self.any_source is None:
             self.any_source = AnySource(self)
         return self.any_source.receive(host, own)
 
     def ended(self, host: Host, end: Op) -> Op:
         """Host domain: returns the op for which a host waits when it awaits a call that `end` ends."""
+        return end
+
+    def served(self, host: Host, members: Collection[int], end: Op) -> Op:
+        """Returns the op that ends the rank's part, behind `end`. With a partial kill (`Kill.partial`), a member that
+        dies may end the part of one peer and not of another.
+        """
+        machine, number = self.machine, host.part_number
+        host.part_number += 1
+        for victim in machine.partial:
+            if victim == host.rank or victim not in members:
+                continue
+            what = f"{IS_SERVED_BY} {victim} in {self.spec.name}"
+            label = numbered_label(what, number, host.word) if machine.visible else ""
+            part = Op(label, 0, None, ((("life", victim), "r"),), victim if self.device else ~victim)
+            machine.mark(part)
+            host.before(part)
+            machine.edge(end, part)
+            machine.submit(part)
+            end = part
         return end
 
     def lose(self, rank: int) -> None:
@@ -94,9 +137,7 @@ class Group(ABC):
         return ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
 
     def _lives_of(self, ranks: Collection[int]) -> Footprint:
-        """Returns a footprint by which an op reads the lives of these ranks: the op happens only while their devices
-        run.
-        """
+        """An op that reads the lives of these ranks happens only while their devices run."""
         if not self._fragile:
             return ()
         return tuple([(("life", member), "r") for member in self._fragile if member in ranks])

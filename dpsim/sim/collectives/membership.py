@@ -33,9 +33,7 @@ from dpsim.sim.hosts.host import Host
 
 
 class Part:
-    """What waits for one rank's part. `ends`: the op by which it ends normally. `over`: the op for which the stream or
-    the host thread waits. `broken`: an abort of this rank ended it.
-    """
+    """`ends`: its normal end. `over`: for what its stream or thread waits. `broken`: an abort of this rank ended it."""
 
     __slots__ = ("broken", "brought", "ends", "over")
 
@@ -91,7 +89,6 @@ class Membership:
         self._needs.pop(op, None)
 
     def _senders(self, issue: Issue) -> Collection[int]:
-        """Returns the other members from which this rank receives elements (`dpsim.contract.rules.wait_set`)."""
         members = self._group.spec.ranks if issue.peer is None else (issue.peer,)
         return [member for member in awaited(issue.call, self._rank, members) if member != self._rank]
 
@@ -105,9 +102,7 @@ class Membership:
     # ---- aborts of this rank
 
     def part(self, host: Host, end: Op, brought: Contribution | None = None) -> Part:
-        """Returns a part whose `over` replaces `end`: the rank waits for `over` from now on. `brought`: device domain,
-        what the rank contributes to the call.
-        """
+        """`over` of the part replaces `end`. `brought`: device domain, what the rank contributes to the call."""
         machine, group, rank = self._machine, self._group, self._rank
         ends, over = Op(self._label(host)), Op("")
         if machine.visible:
@@ -125,9 +120,7 @@ class Membership:
         return part
 
     def abort(self, host: Host) -> None:
-        """Carries out an abort that the host has issued: submits an op that breaks off this rank's parts, and one by
-        which it leaves.
-        """
+        """Submits an op that breaks off this rank's parts, and one by which it leaves."""
         machine, name = self._machine, self._group.spec.name
         breaks = Op(host.address(BREAKS_OFF), 0, self._break_off, life=~self._rank)
         leaves = Op(host.address(LEAVES_BY), 0, self._leave)
@@ -137,8 +130,7 @@ class Membership:
             lives: Footprint = ((("life", self._rank), "r"),) if self._rank in machine.mortal else ()
             breaks.footprint = ((("aborts", name, self._rank), "w"), *lives)
             leaves.footprint = ((("leaves", name, self._rank), "w"),)
-        if host.chained:
-            host.before(breaks)
+        host.before(breaks)
         machine.edge(breaks, leaves)
         machine.alarms.quiet.add(leaves)
         machine.submit(leaves)

@@ -11,7 +11,7 @@ All parts of one collective that wait for all members share one op, `all_arrived
 these parts end or none. On a device communicator, each member has a further op behind `all_arrived`, because a stream
 needs a marked op of this rank at this point. A host learns only of its part and needs no such op. A collective that a
 dead rank began on its host continues without it. If the kill is `partial`, one more op per peer says that this peer was
-served (`dpsim.sim.collectives.served`).
+served (`Group.served`).
 
 Another member may receive a member's elements before all members have arrived. If so, the simulation copies the
 elements at the arrival. So the program may reuse the memory as soon as this member's part ends. If a member waits for
@@ -64,9 +64,7 @@ class Meeting:
         self.all_arrived = Op(label)
 
     def kept(self, members: Collection[int], rank: int) -> Footprint:
-        """Returns, as a footprint, the memory of these members (without `rank`) that the simulation reads when their
-        elements are received.
-        """
+        """The memory of these members that the simulation reads when others receive their elements."""
         others = [self.brought[member].touches for member in members if member != rank]
         return tuple([use for touches in others for use in touches if use[1] == "r"])
 
@@ -130,9 +128,7 @@ class PartedGroup(Group):
         return meeting.arrivals[sender]
 
     def ended(self, host: Host, end: Op) -> Op:
-        """Host domain: returns the op for which a host waits when it awaits a part. For an early end, the strategy
-        draws it now.
-        """
+        """Host domain: returns the op for which a host waits. The strategy draws an early end now."""
         if not isinstance(end, EarlyEnd):
             return end
         waits, bit = host.line.next(end.label, end, end.all_arrived, host.causes)
@@ -142,14 +138,12 @@ class PartedGroup(Group):
     # ---- inside
 
     def _begin(self, label: str, members: tuple[int, ...], indices: Mapping[int, int]) -> Meeting:
-        """Creates a collective or transfer at which no member has arrived yet."""
         meeting = Meeting(label, members, indices, self.device)
         if self.device:
             self._unfired[meeting.all_arrived] = members
         return meeting
 
     def _take_part(self, host: Comes, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
-        """A member arrives, after its previous op on this communicator. Returns the op that ends its part."""
         machine, rank = self.machine, host.rank
         meeting.brought[rank] = own
         arrival, wanted = meeting.arrivals[rank], _wanted(own.issue, rank, meeting.members)
@@ -172,9 +166,7 @@ class PartedGroup(Group):
         return end
 
     def _early(self, rank: int, own: Contribution, meeting: Meeting, wanted: Collection[int]) -> Op:
-        """Returns the op that ends a part that need not wait for all. For a device part, the strategy draws now whether
-        it waits for all; for a host part, when the host awaits it.
-        """
+        """A device part draws now whether it waits for all, and a host part when the host awaits it."""
         machine, arrival, end = self.machine, meeting.arrivals[rank], EarlyEnd(own_label(rank, meeting.label))
         end.all_arrived = meeting.all_arrived
         if self.device:
@@ -202,7 +194,6 @@ class PartedGroup(Group):
         return end
 
     def _with_all(self, rank: int, meeting: Meeting, end: Op | None = None) -> Op:
-        """Returns the op that ends a part that waits for all members."""
         meeting.together.append(rank)
         if not self.device:
             return meeting.all_arrived
@@ -214,7 +205,6 @@ class PartedGroup(Group):
         return end
 
     def _all_arrived(self, meeting: Meeting) -> None:
-        """Completes the op `all_arrived` and submits it, when the last member's call is known."""
         op, together = meeting.all_arrived, meeting.together
         op.effect, op.args = self._complete, (meeting,)
         if self.device:
@@ -235,7 +225,6 @@ class PartedGroup(Group):
                 brought[rank].receive(result)
 
     def _leave(self, rank: int, meeting: Meeting, wanted: Collection[int], end: Op) -> None:
-        """Ends an early part, with the elements of the members for which it waited."""
         self._unfired.pop(end, None)
         own = meeting.brought[rank]
         if own.issue.op != "send" and role(own.issue.op, own.issue.root, rank).gets:
@@ -248,12 +237,10 @@ class PartedGroup(Group):
 
 @lru_cache(4096)
 def _wanted(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
-    """Returns the members for which a member has to wait, itself included; None if these are all."""
     wanted = frozenset({*awaited(issue.call, rank, members), rank})
     return wanted if len(wanted) < len(members) else None
 
 
 def _nothing(issue: Issue) -> Contribution:
-    """Returns an empty contribution, for a member whose elements are not read."""
     empty = np.empty(0, NUMPY[issue.dtype])
     return Contribution(issue._replace(count=0, sizes=(), altered=False), empty, empty, (), 0)

@@ -45,22 +45,17 @@ class Slots:
         self._rank = rank
         self.free = number
         self._parts: dict[Op, tuple[Op, int, int]] = {}
-        """For each unfinished part, by its start op: the op at which it needs slots, its record, and its number of
-        slots.
-        """
+        """Unfinished parts, by start op: the op at which a part needs slots, its record, its number of slots."""
         self._queue: deque[Op] = deque()
         self.acquires: Footprint = ((("slots", rank), "a"),)
         self.releases: Footprint = ((("slots", rank), "l"),)
 
     def start(self, host: Host, label: str, before: Sequence[Op], last: Op | None, number: int = 1) -> Op:
-        """Returns the op by which a part takes `number` slots. It comes after the ops `before` and after the rank's
-        `last` op on the communicator.
-        """
+        """Returns the op by which a part takes `number` slots, after the ops `before` and `last`."""
         machine, rank = self._machine, host.rank
         head, start = Op("", life=rank), Op(label, 0, None, self.acquires + (host.device_lives or ()), rank)
-        if host.chained:
-            host.before(head)
-            host.before(start)
+        host.before(head)
+        host.before(start)
         head.effect, head.args = self._enter, (start,)
         machine.edges(before, head)
         machine.edge(last, head)
@@ -87,7 +82,6 @@ class Slots:
         return Occupied(self._rank, tuple(held), tuple(waiting))
 
     def _enter(self, op: Op) -> None:
-        """A part has reached the head of its stream and can take slots: now, or when others give theirs back."""
         number = self._parts[op][-1]
         if not self._machine.timed:
             op.guard = Places(self, number)

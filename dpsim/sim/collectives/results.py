@@ -52,9 +52,7 @@ class Results(Sent):
         return [results[self.indices[rank]] for rank in self.brought]
 
     def floats(self, how: str | None) -> None:
-        """Records floating-point effects. In a reduction by max or min, a NaN makes the result undefined, and so do
-        zeros of both signs. A sum may depend on the order of its terms.
-        """
+        """A NaN, or zeros of both signs, make max and min undefined. A sum may depend on the order of its terms."""
         if how in COMPARES:
             zeros = minus_zeros(self.wires, how)
             for own, zero in zip([self.brought[rank] for rank in self.indices], zeros, strict=True):

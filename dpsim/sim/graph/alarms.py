@@ -8,10 +8,9 @@ and no sleep under way ends before it**. For this rule, each sleep and time-out 
 duration, added to the latest end among the sleeps and time-outs before its call (`dpsim.sim.graph.sleeps`). All other
 ops take no time.
 
-For example, a time-out of 50 ms may pass before ops that follow a sleep of 100 ms, or two sleeps of 30 ms. Any number
-of messages, collectives or flags may lie between. It does not pass before ops that follow a sleep of 10 ms. Nor must it
-pass first, since its host may be slow. Of several time-outs, the one with the earliest end passes first; with equal
-ends, the strategy picks.
+So a time-out of 50 ms may pass before ops that follow a sleep of 100 ms, or two sleeps of 30 ms. It need not pass
+first, since its host may be slow. Of several time-outs, the one with the earliest end passes first. If ends are equal,
+the strategy picks.
 
 A world may also let a limited number of time-outs in a run pass early (`World.early_timeouts`). When a host sets a
 time-out, the strategy draws whether this one may. If so, it may pass at any time, whatever its host waits for.
@@ -101,9 +100,7 @@ class Alarms:
             self._machine.enabled.append(op)
 
     def missed(self, op: Op, ns: int, causes: int, by: Op, lives: Footprint = (), ends: Footprint = ()) -> None:
-        """Records a time-out for a wait that ended at once, because of the op `by`. The time-out may have passed before
-        `by`. The rest is as in `set`.
-        """
+        """As `set`, for a wait that ended at once, because of the op `by`: the time-out may have passed before."""
         machine = self._machine
         if machine.timed:
             return

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 
 class Costs(NamedTuple):
-    """Nanoseconds, or nanoseconds per KiB. A send of at most `eager_bytes` bytes ends before the receiver receives
-    it.
-    """
+    """Nanoseconds, or nanoseconds per KiB. A send of at most `eager_bytes` ends before its receive."""
 
     kernel: int = 5_000
     device_collective: int = 2_900

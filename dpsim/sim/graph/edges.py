@@ -33,9 +33,7 @@ class Edges(Lives):
             after.causes |= before.causes
 
     def edges(self, before: Sequence[Op], after: Op) -> None:
-        """Adds an edge from each op in `before`. It repeats the body of `edge` for speed, since most edges are added
-        here.
-        """
+        """Adds an edge from each op in `before`. It repeats `edge` for speed, since most edges are added here."""
         for op in before:
             if op.at < 0:
                 after.pending += 1
@@ -50,9 +48,7 @@ class Edges(Lives):
                 after.causes |= op.causes
 
     def mark(self, op: Op) -> int:
-        """Untimed: returns the bit of a device op. Each op that comes after it, and each host that has learned of it,
-        has this bit in `seen_marks`. The first call assigns the bit.
-        """
+        """Untimed: returns the bit in `seen_marks` of each op behind this device op, and of each host that knows it."""
         if not (op.own_mark or self.timed):
             op.own_mark = 1 << self._marked
             op.seen_marks |= op.own_mark

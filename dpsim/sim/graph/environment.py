@@ -11,9 +11,6 @@ a new one by `type(error)(*error.args)`.
 
 A host thread is a coroutine that waits for events of the machine. If it awaits anything else, the loop raises
 `ForeignAwait` in it, where SimPy's own process would end the run.
-
-During a simulated run, Python's garbage collector runs less often than usual. It would find nothing, since journals
-stay alive and ops leave no reference cycles, and it would take a twentieth of the time.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ OBJECTS = 200_000
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """While the block lasts, Python collects garbage less often than usual."""
+    """Garbage collections would take a twentieth of the time and find nothing: ops leave no reference cycles."""
     usual = gc.get_threshold()
     if usual[0]:
         gc.set_threshold(max(usual[0], OBJECTS), *usual[1:])
@@ -47,9 +44,7 @@ def rare_collections() -> Iterator[None]:
 
 
 class RankState(Protocol):
-    """The state of the process that each rank has for itself (`dpsim.sim.hosts.own_state`). `active`: whether a rank
-    has changed any.
-    """
+    """The process's state of each rank (`dpsim.sim.hosts.own_state`). `active`: a rank has changed any."""
 
     active: bool
 
@@ -58,8 +53,6 @@ class RankState(Protocol):
 
 
 class _Unchanged:
-    """No rank has changed the state of the process."""
-
     active = False
 
     def enter(self, rank: int) -> None:
@@ -71,9 +64,7 @@ class Halt(BaseException):
 
 
 class Environment(simpy.Environment):
-    """A clock of integer nanoseconds from 0. `due`: events of hosts that continue now. `giving_way`: events of threads
-    that let all others run first.
-    """
+    """`due`: events of hosts that continue now. `giving_way`: events of threads that let all others run first."""
 
     _now: int  # SimPy declares a float; here it is always an integer
 
@@ -98,26 +89,20 @@ class Environment(simpy.Environment):
             self.due.append(event)
 
     def waiter(self) -> simpy.Event:
-        """Returns an event that a host yields to wait. A host uses one such event for all its waits, one after the
-        other.
-        """
+        """Returns an event that a host yields to wait. One such event serves all its waits, one after the other."""
         event = simpy.Event(self)
         event._ok, event._value = True, None
         return event
 
     def later(self, waiter: simpy.Event) -> simpy.Event:
-        """Makes the waiter due when the clock advances; if nothing will advance it, after all events that are due
-        now.
-        """
+        """Makes the waiter due when the clock advances; if nothing advances it, after all events due now."""
         waiter.callbacks = []
         time = min((entry[0] for entry in self._queue if entry[0] > self._now), default=self._now)
         self.schedule(waiter, 2, time - self._now)
         return waiter
 
     def run_down(self, tick: Callable[[], int] | None = None) -> None:
-        """Runs until nothing can happen any more. It calls `tick` after TICK steps, and then after as many as the last
-        call has returned. No program runs then.
-        """
+        """Runs to the end. Calls `tick` after TICK steps, then after as many as it returned; no program runs then."""
         due, queue, fire, idle, plain = self.due, self._queue, self._fire, self._idle, simpy.Event
         steps = TICK
         while True:

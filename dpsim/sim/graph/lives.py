@@ -43,9 +43,7 @@ class Lives:
         """Ranks whose death may end the part of any peer in a collective."""
 
     def kill(self, life: int) -> None:
-        """Ends a life: the ops of that life that have not fired never fire. Joint ops that need the rank stay
-        unfired.
-        """
+        """The ops of that life that have not fired never fire. Joint ops that need the rank stay unfired."""
         self.dead[life] = True
 
     def end_of(self, rank: int, sure: bool = True) -> Footprint:

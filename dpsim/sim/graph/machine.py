@@ -76,7 +76,7 @@ class Machine(Edges):
         self.order_of_sums = False
         """Whether the value of a floating-point sum depends on the order of its terms."""
         self._steps, self._look_at = 0, LOOK_STEPS
-        self.still: Callable[[int], None] = _go_on
+        self.still: Callable[[int], None] = lambda _: None
         """Untimed: called every LOOK_STEPS steps with their number; an exception from it ends the run."""
         self._last = False  # only deaths can happen, and the strategy has drawn which
         self.alarms = Alarms(self)
@@ -111,9 +111,6 @@ class Machine(Edges):
             self.enabled.append(op)
 
     def _pick(self) -> bool:
-        """Untimed, when nothing else can happen: lets the strategy pick an enabled op, and fires it. Returns False if
-        there is none.
-        """
         strategy, dead = self.strategy, self.dead
         if strategy is None:
             return False
@@ -152,7 +149,6 @@ class Machine(Edges):
     # loops, since the bookkeeping for a search would cost a timed run a fifth of its time.
 
     def _fire_timed(self, op: Op) -> None:
-        """Fires an op and all ops without cost that become ready."""
         fired = self._fired
         if self._firing:
             fired.append(op)
@@ -197,9 +193,6 @@ class Machine(Edges):
             self._firing = False
 
     def _fire_untimed(self, op: Op) -> None:
-        """Fires an op and all ops without footprint that become ready. Each op passes its marks and causes to the ops
-        behind it.
-        """
         fired = self._fired
         fired.append(op)
         if self._firing:
@@ -260,9 +253,7 @@ class Machine(Edges):
         return waiter
 
     def waits(self, wait: OptionalWait) -> bool:
-        """Untimed: asks the strategy whether an optional wait waits. An exception of the strategy ends the run and
-        reaches the caller of `run`, not the program that runs here.
-        """
+        """Untimed: asks the strategy. Its exception ends the run, and reaches no program."""
         if self.strategy is None:
             return False
         try:
@@ -271,9 +262,7 @@ class Machine(Edges):
             raise self.halt(error) from error
 
     def halt(self, error: BaseException) -> Halt:
-        """Stops the machine: nothing happens any more, and `run` raises this error. Returns the exception to raise
-        within a program.
-        """
+        """Nothing happens any more, and `run` raises this error. Returns the exception to raise within a program."""
         self.halted = self.halted or error
         self.enabled.clear()
         self._fired.clear()
@@ -286,14 +275,8 @@ class Machine(Edges):
         CoroutineThread(self.env, program, rank)
 
     def run(self, tick: Callable[[], int] | None = None) -> None:
-        """Runs until nothing can happen any more, and calls `tick` now and then (`Environment.run_down`). Raises the
-        error of `halt`.
-        """
+        """Runs to the end, with `tick` now and then (`Environment.run_down`). Raises the error of `halt`."""
         with suppress(Halt):
             self.env.run_down(tick)
         if self.halted is not None:
             raise self.halted
-
-
-def _go_on(_: int) -> None:
-    """The default of `Machine.still`: the run continues."""

@@ -69,9 +69,7 @@ class Op:
     )
 
     disables = False
-    """Whether it disables other ops (`schedule.Candidate.disables`). A class attribute, so that it costs no memory per
-    op.
-    """
+    """Whether it disables other ops (`schedule.Candidate.disables`). As a class attribute it costs no memory."""
 
     def __init__(
         self,
@@ -115,9 +113,7 @@ class Op:
 
 
 class Death(Op):
-    """A rank dies: its ops that have not fired are lost. `strikes`: whether the rank has not ended yet, so that the
-    death has an effect. A death enables no other op.
-    """
+    """`strikes`: whether the rank has not ended yet, so that the death has an effect. It enables no other op."""
 
     __slots__ = ("strikes",)
 
@@ -134,17 +130,13 @@ class DeviceFailure(Op):
 
 
 def deaths_alone(enabled: list[Op]) -> bool:
-    """Sorts failures of devices before deaths, since hosts continue after failures. Returns whether only deaths are
-    enabled.
-    """
+    """Sorts failures of devices before deaths, since hosts continue after failures. Whether only deaths are left."""
     enabled.sort(key=lambda op: isinstance(op, Death))
     return isinstance(enabled[0], Death)
 
 
 def in_the_end(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
-    """Returns the deaths that happen when nothing else can. For each, the strategy draws whether it happens: a rank
-    that waits without end may also stay alive.
-    """
+    """The strategy draws which of these deaths happen: a rank that waits without end may also stay alive."""
     ordered = sorted(deaths, key=lambda op: op.label)
     return [
         op

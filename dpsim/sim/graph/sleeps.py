@@ -1,9 +1,8 @@
 """Sleeps and planted delays in untimed mode: a lower bound for the time of what follows them.
 
-In untimed mode, the strategy may pick the end of a sleep at any point, so its duration orders nothing by itself. The
-duration matters only to time-outs. A time-out may pass before a sleep that lasts at least as long, and before all that
-follows that sleep. So each sleep has a computed *end*: its duration, added to the latest end among the sleeps and
-time-outs before it. All other ops take no time.
+In untimed mode, the strategy may pick the end of a sleep at any point, so its duration matters only to time-outs
+(`dpsim.sim.graph.alarms`). Each sleep has a computed *end*: its duration, added to the latest end among the sleeps and
+time-outs before it.
 
     sleeps.add(op, 100_000_000)         # the op is a sleep of 100 ms
     sleeps.clock(causes)                # the latest end among what is in these causes
@@ -22,9 +21,7 @@ from dpsim.sim.graph.op import Op
 
 
 class Sleeps:
-    """The sleeps of one run. `under_way`: sleeps that have not ended. The value is (end, causes) once all ops before
-    the sleep have fired, else None.
-    """
+    """`under_way`: per sleep that has not ended, (end, causes); None before all ops before it have fired."""
 
     def __init__(self) -> None:
         self.under_way: dict[Op, tuple[int, int] | None] = {}
@@ -47,9 +44,7 @@ class Sleeps:
         self._unread[op] = ns
 
     def read(self) -> None:
-        """Computes the ends of sleeps that have begun. Their causes are complete now, and the strategy has added no
-        order yet.
-        """
+        """Computes the ends of sleeps that have begun. Their causes are complete, without an order of the strategy."""
         for op, ns in list(self._unread.items()):
             if not op.pending:
                 del self._unread[op]

@@ -6,15 +6,11 @@ chain.py           a stream as the device sees it: a chain of ops
 turn_order.py      which turns of a rank's threads come before others
 uses.py            what an instruction of a program does with a variable
 shared.py          Python variables that host threads share, and unordered uses of them
-null_trace.py      a trace function that does nothing, for threads that were traced before
 turns.py           a host thread that waits for its turn before each of its calls
 threads.py         the host threads of a rank, of which one runs at a time
 watch.py           the search for hosts that make no progress
-program_state.py   all that suspended programs know, as bytes
 recurrence.py      ends a run that is in the same state again
-held_back.py       untimed: whether a schedule keeps an event waiting
 exits.py           the calls by which a program would end its process
-variables.py       restores os.environ after a run
 own_state.py       state of the process that belongs to one rank, such as the working directory
 sources.py         the functions by which a program learns something outside of the contract
 outside.py         what the ranks of a run touched outside of the contract

@@ -36,9 +36,7 @@ class Chain:
         self._line: Op | None = None  # the op that ends the last call that waits here for room
 
     def make_room(self, host: Host) -> None:
-        """Makes the host wait in its present call until the launch queue has room. The call's record is the last in the
-        journal. The caller then appends the work to the queue.
-        """
+        """Waits for room in the queue, in the call of the journal's last record. The caller then appends the work."""
         queue = self.queue
         if queue is None or len(queue) < (queue.maxlen or 0):
             return
@@ -79,9 +77,7 @@ class Chain:
         machine.submit(op)
 
     def end(self, host: Host) -> Op | None:
-        """Returns an op that fires when all work of the stream so far is done; None if there is none. `host`: the host
-        that needs it.
-        """
+        """Returns an op that fires when the stream's present work is done; None without work. `host`: who needs it."""
         if self.waits:
             self._joins += 1
             label = numbered_label(f"{JOINS} {self.name}", self._joins, host.rank) if host.device_lives else ""

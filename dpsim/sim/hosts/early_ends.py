@@ -95,9 +95,7 @@ class EarlyEnds:
         self._waits = False
 
     def next(self, label: str, end: Op, all_arrived: Op, knew: int) -> tuple[bool, int]:
-        """Draws whether the next op of the line waits until all members have arrived. Returns that, and the bit that
-        all ops behind it carry in `causes`. `knew`: what the host knew at the draw.
-        """
+        """Returns whether the next op waits for all, and the bit of all ops behind it. `knew`: at the draw."""
         machine = self._machine
         up = machine.alarms.sleeps.clock(knew) + 1
         wait = MayWait(label, end, all_arrived, ~self._rank, machine, knew, up, self._waits)

@@ -100,7 +100,6 @@ def _raise_signal(number: int) -> Any:
 
 
 def _ends(number: int) -> bool:
-    """Whether a signal would end or stop this process. It does not if Python handles or ignores it."""
     if not number or number in HARMLESS:  # signal 0 only tests whether the process exists
         return False
     return signal.getsignal(number) == signal.SIG_DFL

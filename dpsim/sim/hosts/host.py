@@ -11,10 +11,9 @@ to it:
 If a rank may be killed, its arrival at a call is a separate op, and so is its return from a wait. The rank may die
 before each of them.
 
-A plain call (one without await) may still block the host: if a launch queue is full, or if an allocation synchronizes.
-The coroutine cannot stop within a plain call, so it continues. But all ops that it issues from then on come after an op
-called the *gate*. At its next await, the host waits for the gate. If the gate never fires, the calls behind it did not
-happen, and the host removes their records. The gates of docs/words.md are others: they delay a real process.
+A plain call (one without await) may still block the host. The coroutine continues, but all ops that it issues from then
+on come after an op called the *gate*. At its next await, the host waits for the gate. If the gate never fires, the
+calls behind it did not happen. The gates of docs/words.md are others: they delay a real process.
 
 `dpsim.sim.memory.device` contains what a rank has once, for all its threads. The host receives the error of its device
 and learns nothing else from it.
@@ -62,7 +61,7 @@ class Host:
         self.killed = self.idle = False
         """`idle`: it waits in an idle get, and a run that ends so ends well."""
         self.chained = not machine.timed
-        """Whether its ops need `before`, since they come after something that the machine does not order."""
+        """Whether `before` has an effect. Frequent calls ask this first, for speed."""
         self.gate: Op | None = None
         """The op that ends the plain call which blocks it; None after it has waited for the gate."""
         self._gates = self.part_number = 0
@@ -88,9 +87,7 @@ class Host:
     # ---- issuing ops
 
     def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None, host: bool = False) -> Op:
-        """Creates an op of the rank, on its device or (`host`) on this host, after all that the host has learned or
-        issued.
-        """
+        """Creates an op on the device, or (`host`) on this host, after all that the host has learned or issued."""
         lives, life = (self.lives, ~self.rank) if host else (self.device_lives, self.rank)
         op = Op(label, cost, effect, lives, life)
         if self.chained:
@@ -125,9 +122,7 @@ class Host:
         return events.visit_label(self.word, *at, verb) if self.machine.visible else ""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:
-        """Makes the present plain call block the host until `ends` have fired. `records`: the number of records in the
-        journal so far.
-        """
+        """The present plain call blocks the host until `ends` have fired. `records`: their number so far."""
         machine = self.machine
         if machine.timed and all(op.at >= 0 for op in ends):
             return
@@ -146,8 +141,7 @@ class Host:
     def held_up(self, ns: int) -> None:
         """A planted delay of `ns`: the present plain call blocks the host that long."""
         late = Op(self.address(events.IS_LATE_FOR), ns, life=~self.rank)
-        if self.chained:
-            self.before(late)
+        self.before(late)
         self.machine.alarms.sleep(late, ns)
         self.machine.submit(late)
         self.stand((late,), len(self.records))
@@ -155,17 +149,13 @@ class Host:
     # ---- waiting
 
     def settle(self) -> Generator[Any, Any, None]:
-        """The program has ended. If the rank may be killed, it may die behind its last plain call, too, as messages may
-        be lost with it. A death behind an await shows what a death within the await shows.
-        """
+        """A rank that may be killed may die behind its last plain call, too, as messages may be lost with it."""
         last = self._told
         if last is not None and not self.machine.timed and self.rank in self.machine.mortal:
             yield from self.wait(last)
 
     def get_through(self) -> Generator[Any, Any, None]:
-        """Waits for the gate of a plain call that blocks the host. Raises the error of a failed kernel; then the calls
-        behind the gate did not happen.
-        """
+        """Waits for the gate of a plain call. Raises the error of a failed kernel; no call behind it happened."""
         gate, self.gate = self.gate, None
         if gate is None:
             return
@@ -185,9 +175,7 @@ class Host:
         return self.wait(op) if ns or not machine.timed else self.in_vain(op)
 
     def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
-        """Waits until an op has fired. Returns `result`, or the op's value if `result` is None. If the rank may be
-        killed, its return from the wait is a further op.
-        """
+        """Returns `result`, or the op's value for None. If the rank may be killed, its return is a further op."""
         machine, waiter = self.machine, self.waiter
         if self.gate is not None:
             yield from self.get_through()
@@ -217,16 +205,12 @@ class Host:
         return op.value if result is None else result
 
     def in_vain(self, op: Op) -> Generator[Any, Any, Any]:
-        """Timed: returns the value of a poll or query that found nothing, or of a sleep of 0 ns, and counts it
-        (`spin`).
-        """
+        """Timed: returns the value of a poll or query that found nothing, or of a sleep of 0 ns (`spin`)."""
         yield from self.spin()
         return (yield from self.wait(op))
 
     def spin(self) -> Generator[Any, Any, None]:
-        """Timed: counts a poll in vain. Polls without end at one instant would stop the clock, so after SPINS the host
-        waits for the next instant.
-        """
+        """Timed: polls without end would stop the clock, so after SPINS the host waits for the next instant."""
         machine = self.machine
         times = self._spun[1] + 1 if self._spun[0] == machine.now else 1
         if times >= SPINS:
@@ -234,9 +218,7 @@ class Host:
         self._spun = machine.now, times  # `times` stays above SPINS, so at the next instant the host polls once only
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
-        """Returns the value of a device op when it has fired. Raises the error of a failed kernel, or `Aborted` behind
-        aborted work.
-        """
+        """Returns the value of a device op. Raises the error of a failed kernel, or `Aborted` behind aborted work."""
         if self.gate is not None:
             yield from self.get_through()
         if self._may_fail and self.error is None:
@@ -286,9 +268,7 @@ class Host:
         self.machine.kill(~self.rank)
 
     def cut(self) -> bool:
-        """Removes the records of calls that the host has journaled and never reached. Returns whether there were any.
-        With several threads there are none, since each thread waits before it writes a record.
-        """
+        """Removes records of calls never reached; returns whether any. Of several threads, each waits first."""
         self._settle()
         if self._unsure:
             del self.records[self._unsure[0][1] :]

@@ -9,8 +9,6 @@ Only the program counts, with the calls that Python's library and installed pack
 not count, nor imports and logging, because the program does not learn from them. `dpsim.sim.hosts.sources` lists what
 is a source.
 
-State of the process that a rank changes is its own (`dpsim.sim.hosts.own_state`), as on hardware.
-
 With `elsewhere`, clocks jump by an hour at each read of the program, and a generator without a seed draws other
 numbers. A program that makes the same calls there does not depend on them.
 """
@@ -52,9 +50,7 @@ class Touch(NamedTuple):
 
 
 class ProgramPlace(NamedTuple):
-    """Where a program stands: the number of its rank, the step and the line. `through`: modules of libraries that it
-    called there.
-    """
+    """Rank, step and line of a program. `through`: modules of libraries that it called there."""
 
     rank: int
     step: int
@@ -70,9 +66,7 @@ class UnseededDraw(NamedTuple):
 
 
 class Outside:
-    """What one run touched. It hears of all sources while its block lasts. After it, the state of the process is as
-    before.
-    """
+    """What one run touched. It hears of all sources in its block, and restores the process's state after it."""
 
     def __init__(self, elsewhere: bool = False, touched: dict[tuple[str, str, int], None] | None = None) -> None:
         """`touched`: where it keeps what ranks touched, by kind, line and rank."""
@@ -164,6 +158,5 @@ def place_of_program(frame: FrameType | None) -> ProgramPlace | None:
 
 
 def _is_framework(frame: FrameType) -> bool:
-    """Whether a frame is dpsim's own, and of no program that dpsim ships."""
     parts = str(frame.f_globals.get("__name__", "")).split(".")
     return parts[0] == "dpsim" and parts[:2] not in [name.split(".")[:2] for name in modules()]

@@ -21,9 +21,10 @@ import ctypes
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from dpsim.backend.journal.call_site import is_library, is_own_code, raised_at
@@ -38,7 +39,8 @@ class Overtime(BaseException):
 
     def where(self) -> str:
         """Returns which rank was at which line."""
-        rank = next((one for one in map(_rank_of, _frames(self.__traceback__)) if one is not None), None)
+        ranks = (_rank_of(frame) for frame, _ in traceback.walk_tb(self.__traceback__))
+        rank = next((one for one in ranks if one is not None), None)
         who = "the program" if rank is None else f"rank {rank}"
         return f"{who} runs on at {raised_at(self, packages())}, without a call that leaves a record"
 
@@ -71,7 +73,6 @@ def interrupted(expired: Callable[[], bool]) -> Iterator[None]:
 
 
 def _raise_in(thread: int, over: threading.Event) -> None:
-    """Raises Overtime in a thread, if that thread runs a program's code."""
     if over.is_set() or not _in_program(sys._current_frames().get(thread)):
         return
     if thread == threading.main_thread().ident:
@@ -97,12 +98,6 @@ def _in_program(frame: FrameType | None) -> bool:
 RUNS = "dpsim.sim.calls.life"
 LIVES = ("live", "live_beside")
 """The names of the coroutines that run a rank and a further host thread."""
-
-
-def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
-    while trace is not None:
-        yield trace.tb_frame
-        trace = trace.tb_next
 
 
 def _rank_of(frame: FrameType) -> Any:

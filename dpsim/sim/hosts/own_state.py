@@ -5,10 +5,8 @@
     state.enter(1)                          # rank 1 goes on: in the directory in which the run began
     state.put_back()                        # after the run: so does everything else
 
-The state of a rank contains the working directory, the umask and the limit of recursion. It also contains the
-generators of `random` and `numpy.random`, the context of `decimal`, and numpy's settings for errors and prints. A run
-pays nothing for it until a rank calls one of their functions. From then on, each switch to another rank saves the state
-of the one and loads that of the other.
+A run pays nothing until a rank calls a function that changes one of the `KINDS`. From then on, each switch to another
+rank saves the state of the one and loads that of the other.
 
 A generator that a rank has not seeded differs from that of every other rank, as in separate processes. But its numbers
 are the same in each run, so that a search can repeat a run.
@@ -20,7 +18,7 @@ import decimal
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -28,6 +26,10 @@ import numpy as np
 
 SHARED = ("random", "numpy.random")
 """The generators of which a process has one each."""
+
+
+VARIABLES: dict[Any, Any] = vars(os.environ)["_data"]
+"""The table behind `os.environ`, in bytes. Decoding it twice per run would take twice as long as a short run."""
 
 
 class Kind(NamedTuple):
@@ -47,24 +49,12 @@ def _umask() -> int:
     return mask
 
 
-def _decimal_copy() -> decimal.Context:
-    return decimal.getcontext().copy()
-
-
-def _random_start(word: str, _: Any) -> Any:
-    return random.Random(word).getstate()
-
-
 def _numpy_state() -> Any:
     return np.random.mtrand._rand.get_state(legacy=False)
 
 
 def _numpy_start(word: str, _: Any) -> Any:
     return np.random.RandomState(list(word.encode())).get_state(legacy=False)
-
-
-def _set_numpy(state: Any) -> None:
-    np.random.mtrand._rand.set_state(state)
 
 
 def _same(read: Callable[[], Any], write: Callable[[Any], Any]) -> Kind:
@@ -75,9 +65,13 @@ KINDS: dict[str, Kind] = {
     "folder": _same(os.getcwd, os.chdir),
     "umask": _same(_umask, os.umask),
     "recursion": _same(sys.getrecursionlimit, sys.setrecursionlimit),
-    "random": Kind(random.getstate, random.getstate, random.setstate, _random_start),
-    "numpy.random": Kind(_numpy_state, _numpy_state, _set_numpy, _numpy_start),
-    "decimal": Kind(_decimal_copy, decimal.getcontext, decimal.setcontext, lambda _, one: one.copy()),
+    "random": Kind(random.getstate, random.getstate, random.setstate, lambda word, _: random.Random(word).getstate()),
+    "numpy.random": Kind(
+        _numpy_state, _numpy_state, lambda state: np.random.mtrand._rand.set_state(state), _numpy_start
+    ),
+    "decimal": Kind(
+        lambda: decimal.getcontext().copy(), decimal.getcontext, decimal.setcontext, lambda _, one: one.copy()
+    ),
     "errors of numpy": _same(np.geterr, lambda state: np.seterr(**state)),
     "prints of numpy": _same(np.get_printoptions, lambda state: np.set_printoptions(**state)),
 }
@@ -138,3 +132,19 @@ class OwnState:
         self.active = False
         self._first.clear()
         self._saved.clear()
+
+
+def put_back(before: Mapping[Any, Any]) -> tuple[str, ...]:
+    """Restores `os.environ` after a run. Returns the names that were set, changed or deleted since `before`, sorted.
+
+    All ranks share these variables during a run. A variable that stayed set would reach the next run, and every process
+    that dpsim starts later. That would hide that a rank needs it.
+    """
+    names = sorted(name for name in VARIABLES.keys() | before.keys() if VARIABLES.get(name) != before.get(name))
+    changed = tuple(map(os.environ.decodekey, names))
+    for name, shown in zip(names, changed, strict=True):
+        if name in before:
+            os.environ[shown] = os.environ.decodevalue(before[name])
+        else:
+            del os.environ[shown]
+    return changed

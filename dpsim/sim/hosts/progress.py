@@ -1,9 +1,7 @@
 """A bound on the ops after the last fault: once the faults have stopped, a run has to end (`World.progress`).
 
-A program may retry without end, each time with another number. Such a run neither hangs nor repeats itself, so the
-checks for hangs and livelocks do not find it. The bound counts the ops of each rank and service since the last applied
-fault, kill or delay, or since the start. Each of these sets all counts to 0. A time-out that passes does not, since the
-bound has to find programs that retry after each time-out.
+The bound counts the ops of each rank and service since the last applied fault, kill or delay, or since the start. Each
+of these sets all counts to 0. A time-out that passes does not: the bound has to find who retries after each time-out.
 
     rank 1 dies                     all counts are 0
     rank 0 gets, in vain, gets      ... more than `World.progress` times: the run is over, and `Run.overdue`
@@ -40,9 +38,7 @@ class OpBound:
         self._counts = [0] * len(journals)
 
     def append_to(self, rank: int) -> Callable[[RawRecord], Any]:
-        """Returns the function that appends a record to the journal of a rank. It raises Halt if the rank passes the
-        bound.
-        """
+        """Returns a function that appends to the rank's journal, and raises Halt if the rank passes the bound."""
         append, counts = self._journals[rank].append, self._counts
 
         def counted(raw: RawRecord) -> None:

@@ -41,9 +41,7 @@ class RecordTimes:
         self._at: list[int] = []
 
     def append_to(self, append: Callable[[RawRecord], Any]) -> Callable[[RawRecord], None]:
-        """Returns a function that writes a record and notes the time. It binds its values to locals for speed, since
-        each record of a run passes here.
-        """
+        """Returns a function that writes a record with its time. It binds locals for speed: each record passes here."""
         own, env, write, ons = self._own, self._env, self._written.append, WORK
 
         def noted(raw: RawRecord) -> None:
@@ -71,9 +69,7 @@ class RecordTimes:
             self._open = chain, chain.tail, raw[TRANSFER_GROUP] if raw[KIND] == "transfer" else None
 
     def _close(self, raw: RawRecord | None) -> None:
-        """Before the next record: notes the ops of the previous records, which are on their stream now, unless their
-        coalesced group is still open.
-        """
+        """The ops of the previous records are on their stream now, unless their coalesced group is still open."""
         if self._open is None:
             return
         chain, before, group = self._open

@@ -7,25 +7,34 @@ A message may always be news, so `watch` counts it as progress. But if all progr
 in a state in which they have been before, the run can only repeat itself. Two moments have to be equal in this:
 
 * the records of each rank between the two moments, and as many before them, except for their ordinals;
-* the state of each program (`program_state`): a loop that counts its rounds is never in the same state again;
+* the state of each program (`state_of`): a loop that counts its rounds is never in the same state again;
 * the messages in all mailboxes, and what is about to happen, in timed mode with its time.
 
 No event may be possible all the time between the two moments and never happen: a schedule that holds it back is unfair.
-The ranks may only send and get messages, sleep, decide and make host collectives (`REPEATED`). A world with planted
-faults, delays or messages, and a program with several threads or with a process for each rank, are not examined.
+The ranks may only make calls of the kinds `REPEATED`, in worlds that `Recurrence.applies` accepts.
 
 The first look follows after FIRST ticks of the machine, and each further one after twice as many. A look compares FINE
 steps with the first of them, so a long run takes no time for this.
 
-Prior art: SPIN's acceptance cycles under weak fairness.
+Prior art: SPIN's acceptance cycles under weak fairness, and the states of models that SPIN and Stateright store.
 """
 
 from __future__ import annotations
 
+import gc
+import random
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from operator import itemgetter
+from pickle import DEFAULT_PROTOCOL, Pickler
+from types import BuiltinFunctionType, CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from dpsim.backend.journal.call_site import is_own_code
 from dpsim.contract.events import site
 from dpsim.contract.ops import KIND, ORDINAL, POST_MAILBOX, POST_TO, SEQ, STREAM, RawRecord
 from dpsim.contract.program import Program
@@ -34,7 +43,6 @@ from dpsim.sim.graph.environment import TICK
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
-from dpsim.sim.hosts.program_state import positions, state_of
 from dpsim.sim.hosts.watch import Endless, possible
 
 FIRST = 8
@@ -42,6 +50,11 @@ FINE = 256
 MOST_STATES = 32
 """A look pickles the programs at most this number of times."""
 
+PLAIN = (int, float, complex, str, bytes, bytearray, list, dict, set, frozenset, tuple, type(None))
+"""Types of the globals that belong to the state. Modules, functions and classes do not."""
+
+_NAMED = (type, ModuleType, CodeType, BuiltinFunctionType)
+_MACHINE = ("dpsim.sim.", "dpsim.backend.", "simpy.")
 REPEATED = frozenset({"post", "take", "learned", "sleep", "decision", "probe", "collective"})
 
 
@@ -83,9 +96,7 @@ class Recurrence:
         return seen and all(kill.at is None for kill in world.kills)
 
     def tick(self) -> int:
-        """Looks, if it is time. Returns the number of the machine's steps until the next call. Raises Halt if the run
-        is in the same state again.
-        """
+        """Returns the machine's steps until the next call. Raises Halt if the run is in the same state again."""
         if self._first is not None:
             self._left -= 1
             if self._left == 0 or self._states > MOST_STATES:
@@ -111,7 +122,6 @@ class Recurrence:
         return 1
 
     def _again(self, first: Moment) -> list[int]:
-        """Returns the ranks that move, if the state is that of `first` again."""
         moved = [rank for rank, host in enumerate(self._hosts) if len(host.records) > first.written[rank]]
         if not moved or not all(_repeats(self._hosts[rank].records, first.written[rank]) for rank in moved):
             return []
@@ -121,9 +131,7 @@ class Recurrence:
         return moved if state_of(self._programs) == first.state else []
 
     def _each_is_taken(self, first: Moment) -> bool:
-        """Whether as many messages were taken from each mailbox as were sent to it, and there were any. So as many are
-        under way as at the first moment. Because the records repeat, they are the same.
-        """
+        """As many messages are under way as at `first`, and the same ones, because the records repeat."""
         records = [raw for host, at in zip(self._hosts, first.written, strict=True) for raw in host.records[at:]]
         sent = Counter((raw[POST_TO], raw[POST_MAILBOX]) for raw in records if raw[KIND] == "post")
         now = self._boxes.taken_from()
@@ -144,7 +152,6 @@ class Recurrence:
 
 
 def _repeats(records: Sequence[RawRecord], start: int) -> bool:
-    """Whether the records from `start` on equal as many before, and are all of a kind that a loop may repeat."""
     number = len(records) - start
     return number <= start and all(
         _may_repeat(records[at]) and _bare(records[at]) == _bare(records[at - number])
@@ -157,6 +164,82 @@ def _may_repeat(raw: RawRecord) -> bool:
 
 
 def _bare(raw: RawRecord) -> Any:
-    """Returns a record without its ordinal and its number on its communicator."""
     rest = (raw[ORDINAL + 1 : SEQ], raw[SEQ + 1 :]) if raw[KIND] == "collective" else raw[ORDINAL + 1 :]
     return raw[:ORDINAL], rest
+
+
+# ---- the state of programs
+
+
+def positions(coroutine: Any) -> tuple[int, ...]:
+    """Returns the instruction at which each frame of a suspended coroutine waits; empty if it has ended."""
+    return tuple(frame.f_lasti for _, frame in _frames(coroutine))
+
+
+def state_of(coroutines: Sequence[Any]) -> bytes | None:
+    """Returns all that suspended coroutines still know, as bytes. None if a value cannot be pickled, such as a
+    generator in a local variable. It may have any state, so a caller must not conclude anything.
+
+    The state contains the local variables and the stack of each frame (by `gc.get_referents`), so also how far a `for`
+    loop is. It contains the plain globals that these frames use, and Python's and numpy's random generators. Objects of
+    the simulation count by their type: what a program does with them is in its journal.
+    """
+    chains = [list(_frames(one)) for one in coroutines]
+    waiting = {id(one) for chain in chains for one, _ in chain}
+    parts: list[Any] = [random.getstate(), np.random.get_state()]
+    used: dict[tuple[int, str], Any] = {}
+    for chain in chains:
+        parts.append("rank")
+        for one, frame in chain:
+            if not is_own_code(frame):
+                parts.append((frame.f_lasti, [part for part in gc.get_referents(one) if part is not frame]))
+                names = frame.f_globals
+                used |= {(id(names), name): names[name] for name in frame.f_code.co_names if name in names}
+    parts += [value for _, value in sorted(used.items(), key=itemgetter(0)) if type(value) in PLAIN]
+    stream = BytesIO()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer versions of Python pickle no itertools
+            _Values(stream, waiting).dump(parts)
+    except Exception:  # a program's object may raise any exception
+        return None
+    return stream.getvalue()
+
+
+def _frames(coroutine: Any) -> Iterator[tuple[Any, FrameType]]:
+    one = coroutine
+    while one is not None:
+        coroutine_frame = getattr(one, "cr_frame", None) or getattr(one, "gi_frame", None)
+        if coroutine_frame is None:
+            return
+        yield one, coroutine_frame
+        one = getattr(one, "cr_await", None) or getattr(one, "gi_yieldfrom", None)
+
+
+class _Values(Pickler):
+    """Pickles values for a comparison. Nothing loads the result."""
+
+    def __init__(self, stream: BytesIO, waiting: set[int]) -> None:
+        super().__init__(stream, DEFAULT_PROTOCOL)
+        self._waiting = waiting
+
+    def persistent_id(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind in PLAIN:
+            return None
+        if id(obj) in self._waiting:
+            return "waits"
+        if isinstance(obj, _NAMED) or (kind is FunctionType and not (obj.__closure__ or obj.__dict__)):
+            return "named", id(obj)
+        return kind.__qualname__ if f"{kind.__module__}.".startswith(_MACHINE) else None
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is CellType:
+            return _made, (obj.cell_contents,)
+        if type(obj) is FunctionType:
+            return _made, (id(obj.__code__), obj.__closure__, obj.__defaults__, obj.__kwdefaults__, obj.__dict__)
+        return NotImplemented
+
+
+def _made(*parts: Any) -> Any:
+    raise NotImplementedError("nothing loads the state of a program")

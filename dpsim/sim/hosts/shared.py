@@ -7,13 +7,12 @@ promise. A *turn* is one scheduler step of a thread. The promise is broken if th
 
 A *thing* is a variable of an enclosing function, a global, an attribute of an object, or an item of a list or
 dictionary. Any other container is one thing. A thread *uses* a thing if it reads an attribute or an item, calls a
-method, compares it, or loops over it. Passing an object on is no use. The order of items in a dictionary is no thing,
-so each thread may set its item. A turn *changes* a thing if the thing, or a container in it, differs at the end of the
-turn.
+method, compares it, or loops over it. Passing an object on is no use. A turn *changes* a thing if the thing, or a
+container in it, differs at the end of the turn. The order of items in a dictionary is no thing, so each thread may set
+its item.
 
-The module traces the program's instructions, which is slow. So it watches only a few runs (`SimBackend(sharing=True)`),
-and none in which a debugger or a coverage tool traces. XX: if a library uses an object, this is seen only if it changes
-a container. Reads through a container of containers are not seen.
+The trace of instructions is slow, so it watches only a few runs (`SimBackend(sharing=True)`). docs/design/sim.md lists
+what it does not see.
 
 Prior art: FastTrack (Flanagan and Freund, PLDI 2009), which also keeps only the last uses.
 """
@@ -34,7 +33,6 @@ from dpsim.backend.journal.call_site import is_library, is_own_code, place_in
 from dpsim.backend.journal.misuse import CONTRACT
 from dpsim.contract.registry import packages
 from dpsim.contract.rules.unordered import SharedUse, Unordered
-from dpsim.sim.hosts.null_trace import with_null_trace
 from dpsim.sim.hosts.turn_order import SeenTurns, TurnOrder
 from dpsim.sim.hosts.uses import Use, uses_of
 
@@ -96,11 +94,11 @@ class SharedWatch:
             self._turns = None
 
     def _end(self, turns: SeenTurns) -> None:
-        """Ends a turn: compares each used thing with its earlier contents, and records changes and reads."""
         seen, self._seen = self._seen, {}
         for number, one in seen.items():
             now = dict(_state(one.thing, one.only))
-            changed = dict.fromkeys(key for key in (one.before | now) if _differ(now, one.before, key))
+            before, keys = one.before, one.before | now
+            changed = dict.fromkeys(key for key in keys if now.get(key, _MISSING) != before.get(key, _MISSING))
             for key in changed:
                 self._use(turns, number, one, key, True)
             for key in (key for key in one.reads if key not in changed):
@@ -139,7 +137,6 @@ class SharedWatch:
             self._note(value, name, frame, None if use.how == "store" else self._key(frame, use, value))
 
     def _variable(self, frame: FrameType, use: Use) -> Any:
-        """Returns the value of a variable. If threads may share the variable itself, it also notes a use."""
         reads = None if use.how == "set" and not use.name else use.root
         if use.scope == "global":
             value = frame.f_globals.get(use.root, _MISSING)
@@ -160,13 +157,12 @@ class SharedWatch:
         return value
 
     def _cell(self, frame: FrameType, name: str) -> CellType | None:
-        """Returns the cell of a variable of an enclosing function, if a started function, or one that it calls, can
-        reach it.
-        """
+        """The cell of a variable counts only if a started function, or one that it calls, can reach it."""
         code, functions = frame.f_code, self._functions
         own = functions.get(self._turns.thread) if self._turns is not None else None
         for function in (*(() if own is None else (own,)), *functions.values()):
-            inner = [cell.cell_contents for cell in function.__closure__ or () if _is_function(cell)]
+            cells = map(_content, function.__closure__ or ())
+            inner = [held for held in cells if isinstance(held, FunctionType)]
             for one in (function, *inner):
                 names = one.__code__.co_freevars
                 within = one.__code__.co_qualname.startswith(f"{code.co_qualname}.<locals>.")
@@ -177,7 +173,6 @@ class SharedWatch:
         return None
 
     def _key(self, frame: FrameType, use: Use, container: Any) -> Any:
-        """Returns which item of a container is read, or `_ALL`."""
         if use.how != "item":
             return _ALL
         scope, name = use.name
@@ -221,15 +216,10 @@ class SharedWatch:
 
 
 def _is_called(frame: FrameType, packages: Collection[str]) -> bool:
-    """Whether traced code of the program called this frame, directly or through a library."""
     back = frame.f_back
     while back is not None and is_library(back, packages):
         back = back.f_back
     return back is not None and back.f_trace is not None
-
-
-def _differ(now: dict[Any, Any], before: dict[Any, Any], key: Any) -> bool:
-    return bool(now.get(key, _MISSING) != before.get(key, _MISSING))
 
 
 def _state(thing: Any, only: set[str] | None = None) -> Iterator[tuple[Any, Any]]:
@@ -264,7 +254,6 @@ def _token(value: Any) -> Any:
 
 
 def _within(container: Any) -> list[Any]:
-    """Returns the containers in a container."""
     if isinstance(container, dict | list | deque) and len(container) <= ITEMS:
         values = container.values() if isinstance(container, dict) else container
         return [value for value in values if isinstance(value, _CONTAINERS) and not isinstance(value, np.ndarray)]
@@ -289,5 +278,19 @@ def _content(cell: CellType) -> Any:
         return _MISSING
 
 
-def _is_function(cell: CellType) -> bool:
-    return isinstance(_content(cell), FunctionType)
+def with_null_trace(go_on: Callable[[], Any]) -> Any:
+    """Returns what `go_on` returns, for a host thread whose frames were traced before. A trace function that is set
+    already, such as that of a debugger, stays. If a greenlet resumes a traced frame while no trace function is set,
+    CPython 3.12 calls a null pointer, which is a bug.
+    """
+    if sys.gettrace() is not None:
+        return go_on()
+    sys.settrace(_ignore)
+    try:
+        return go_on()
+    finally:
+        sys.settrace(None)
+
+
+def _ignore(frame: FrameType, event: str, argument: Any) -> None:
+    """Traces no frame."""

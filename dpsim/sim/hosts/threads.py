@@ -11,9 +11,6 @@ other thread runs.
 The rank's objects (streams, communicators) refer to a *front*: a host and a journal whose fields are always those of
 the running thread. The scheduler swaps these fields before it resumes a thread.
 
-XX: the Python code between two calls of the contract is one step. So dpsim misses a race of two threads on a Python
-variable within such a step.
-
 Prior art: Shuttle and loom run each thread of a test as a separate coroutine, and choose at each synchronizing call
 which one runs next. See also CHESS (Musuvathi and others, OSDI 2008).
 """
@@ -34,15 +31,12 @@ from dpsim.backend.journal.misuse import ForeignAwait
 from dpsim.contract.ops import RawRecord
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.null_trace import with_null_trace
-from dpsim.sim.hosts.shared import SharedWatch
+from dpsim.sim.hosts.shared import SharedWatch, with_null_trace
 from dpsim.sim.hosts.turns import Promise, TurningHost, stand
 
 
 class HostThread:
-    """A thread in a greenlet. It runs when the event for which it waits happens, like a `CoroutineThread` of the
-    environment.
-    """
+    """A thread in a greenlet, which runs when its event happens, like a `CoroutineThread`."""
 
     def __init__(self, threads: Threads, host: TurningHost, program: Coroutine[Any, Any, None]) -> None:
         self._threads = threads
@@ -96,9 +90,7 @@ class HostThread:
 
 
 class Threads:
-    """All host threads of a rank. `host` and `journal`: the fronts, with the fields of the running thread. `over`: the
-    rank has ended, so no thread runs on.
-    """
+    """`host`, `journal`: fronts with the fields of the running thread. `over`: the rank has ended, so none runs on."""
 
     def __init__(
         self,
@@ -210,8 +202,7 @@ class SimThread(JournaledThread):
 
     def end(self, by: TurningHost) -> None:
         """The thread ends in its present turn."""
-        if by.chained:
-            by.before(self.ended)
+        by.before(self.ended)
         self._threads.machine.submit(self.ended)
 
     @property

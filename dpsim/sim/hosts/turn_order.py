@@ -21,9 +21,7 @@ from dpsim.contract.schedule import Footprint
 
 
 class SeenTurns(NamedTuple):
-    """The turns of one thread. `marks`: the mark of the op that begins each turn. `knows` returns the marks that the
-    thread has learned, `at` its step and site.
-    """
+    """`marks`: of the op that begins each turn. `knows`: returns the learned marks. `at`: the step and site."""
 
     thread: str
     marks: list[int]
@@ -49,9 +47,7 @@ class TurnOrder:
         self._read: dict[object, int] = {}
 
     def begins(self, mark: int, knows: int, touched: Footprint) -> None:
-        """Records that a turn begins. `knows`: the marks that its thread has learned. `touched`: the flag or thread of
-        its call.
-        """
+        """`mark`: of the op that begins the turn. `knows`: what the thread has learned. `touched`: by its call."""
         after = 0
         for resource, mode in touched:
             after |= self._wrote.get(resource, 0)

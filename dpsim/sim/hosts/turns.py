@@ -142,7 +142,6 @@ class TurningHost(Host):
         return op
 
     def _pass(self, op: Op) -> None:
-        """Submits an op of this thread, and waits until it has fired."""
         machine = self.machine
         if self._held_up:
             self._stand()

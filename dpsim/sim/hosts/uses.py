@@ -60,9 +60,7 @@ _LOOK = {
 
 @lru_cache(4096)
 def uses_of(code: CodeType) -> dict[int, list[Use]]:
-    """Returns the uses in a function's code, by bytecode offset. One instruction may load two variables, so the values
-    are lists.
-    """
+    """Returns the uses by bytecode offset, as lists, because one instruction may load two variables."""
     steps = [step for step in steps_of(code) if step.opname not in ("CACHE", "NOP", "EXTENDED_ARG")]
     found: dict[int, list[Use]] = {}
     for at, step in enumerate(steps):
@@ -108,9 +106,7 @@ def _copied(steps: list[CodeStep], at: int) -> bool:
 
 
 def _taker(steps: list[CodeStep], at: int) -> tuple[int, int]:
-    """Returns the instruction that pops the value which an instruction has pushed, and the value's depth in the stack;
-    0 if there is none.
-    """
+    """Returns the instruction that pops a pushed value, and the value's depth in the stack; 0 if there is none."""
     depth = 1
     for index in range(at + 1, min(at + 40, len(steps))):
         step = steps[index]

@@ -2,13 +2,12 @@
 end.
 
 The machine detects a hang exactly: nothing can happen any more. A program that runs without end is harder to detect.
-The watch detects that for a long time each rank has only repeated itself. A poll, or a query of an event or a flag, is
-a repetition if this site has had the same outcome before. A decision is one if this site has decided the same value
-before. A sleep, a record of an event and a probe always are. Every other record is progress, and restarts all counts.
+The watch detects that for a long time each rank has only repeated itself (`dpsim.backend.journal.repetition`). Any
+other record is progress, and restarts all counts.
 
 * A get whose time-out has passed counts as a poll that found nothing.
-* A host collective is a repetition if this site has had the same result before: ranks poll, and agree that they have no
-  work. If a rank only repeats such agreements, the watch never ends the run for it, since the program may count them.
+* By host collectives with the same result, ranks agree that they have no work. If a rank only repeats these, the watch
+  never ends the run for it, since the program may count them.
 * A rank is *deaf* if it repeats itself without polling (it sleeps, it decides): no other rank can affect it. The watch
   ends the run after REPEATS such records. A rank with several threads is never deaf, since its threads share Python.
 * A rank that polls may still receive an answer. The watch calls it endless only while no op under way can change an
@@ -34,7 +33,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cached_property
 
 import simpy
@@ -46,20 +45,19 @@ from dpsim.contract.words import counted
 from dpsim.contract.world import Unended
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Death, Op
-from dpsim.sim.hosts.held_back import HeldBack
 from dpsim.sim.hosts.host import Host
 
 REPEATS = 100_000
 ASKS = 1_000
-"""Untimed mode: this number of records per rank that still runs, two for a poll. The cost of ordering them grows with
-their square.
-"""
+"""Untimed mode: records per rank that still runs, two for a poll. The cost of their order grows with the square."""
 SAME = 1_000
 """An untimed run ends after this number of steps that only repeat, if another op could happen."""
 MOST_BYTES = 1_000_000_000
 """The process may take this many more bytes during a run."""
 MOST_RECORDS = 10_000_000
 MOST_UNTIMED = 1_000_000
+LONG = 1_000
+"""An event that waits for this number of choices is held back. In a run of less than 2,000 choices: for half of it."""
 MEASURED = 8
 """The watch measures memory once in this number of looks, since that takes as long as three ops."""
 
@@ -70,6 +68,35 @@ class Endless(Exception):
     def __init__(self, ranks: Sequence[int]) -> None:
         super().__init__(ranks)
         self.ranks = tuple(ranks)
+
+
+class HeldBack:
+    """Untimed: whether a schedule keeps an event waiting although it could happen.
+
+        held.look(steps, [one, other])      # every LOOK_STEPS choices: the events that can happen now
+        held.any                            # whether one of them has waited for 1,000 choices
+
+    A schedule that keeps an event waiting, such as the arrival of a message, is unfair: hardware does not continue so.
+    If a run that is cut off kept none waiting, the program had each event and does not end. So only such a run leaves a
+    question about the program (`Exploration.unended`). A time-out under way is an event that waits: it passes only when
+    nothing else can happen.
+
+    Prior art: fair schedules in CHESS (Musuvathi and Qadeer, "Fair Stateless Model Checking", 2008).
+    """
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._since: dict[Op, int] = {}
+
+    def look(self, steps: int, waiting: Iterable[Op]) -> None:
+        """Notes the events that can happen now, after `steps` choices."""
+        self._steps, self._since = steps, {op: self._since.get(op, steps) for op in waiting}
+
+    @property
+    def any(self) -> bool:
+        """Whether the schedule held an event back, as of the last look."""
+        long = min(LONG, self._steps // 2)
+        return any(self._steps - since >= long for since in self._since.values())
 
 
 class ProgressWatch:
@@ -138,7 +165,6 @@ class ProgressWatch:
             raise CutOff(f"{counted(SAME, 'step')} that brought nothing new")
 
     def _new(self) -> bool:
-        """Whether any rank made progress since the last call of this method; True at the first."""
         for one in self._ranks:
             self._reads_on(one)
         before, self._seen_epoch = self._seen_epoch, self._epoch
@@ -148,7 +174,6 @@ class ProgressWatch:
         return sum(len(one.records) for one in self._ranks)
 
     def _measure(self) -> None:
-        """Stops the run if the process has taken too much memory."""
         now = occupied()
         self._began = self._began or now
         if now - self._began > MOST_BYTES:
@@ -177,13 +202,10 @@ class ProgressWatch:
         return [own.rank] if deaf else []
 
     def _asks(self, one: Repetition) -> bool:
-        """Whether other ranks can affect a rank, because it polls. A rank with several threads counts as well: they
-        share Python.
-        """
+        """Other ranks can affect a rank that polls, or that has several threads, because threads share Python."""
         return bool(one.asks) or len(self._waiters(one.rank)) > 1
 
     def _in_vain(self) -> list[int]:
-        """Returns the ranks that poll in vain, if for long nothing else could happen."""
         epoch, half = self._epoch, self._enough // 2
         for one in self._ranks:
             self._reads_on(one)
@@ -195,7 +217,6 @@ class ProgressWatch:
         return ranks if long and not self._could & possible(self._machine) else []
 
     def _alone(self, enough: int) -> list[int]:
-        """Returns the ranks with at least `enough` repetitions, if nothing but their next repetition can happen."""
         repeating = [one for one in self._ranks if one.repeats >= enough and self._ends[one.rank] == "blocked"]
         if not any(map(self._asks, repeating)):
             return []
@@ -207,7 +228,6 @@ class ProgressWatch:
         return sorted(moving) if alone else []
 
     def _is_of(self, op: Op, moving: Container[int]) -> bool:
-        """Whether an op belongs to what these ranks repeat, or need not happen at all."""
         life = op.life
         if life is not None and (life in self._machine.dead or (life < 0 and ~life in moving)):
             return True
@@ -225,9 +245,7 @@ def possible(machine: Machine) -> set[Op]:
 
 
 def occupied() -> int:
-    """Returns the bytes of memory that this process occupies; if the system does not report that, the most that it ever
-    did.
-    """
+    """Returns the bytes of memory of this process; if the system does not report that, the most that it ever had."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -60,18 +60,14 @@ MOST_SPARE = 64
 
 
 def _fresh(size: int) -> NDArray[np.uint8]:
-    """Returns zeroed memory that occupies no RAM until it is touched. `numpy.zeros` may touch it all, if malloc returns
-    freed memory: gigabytes for a thousand ranks.
-    """
+    """`numpy.zeros` may touch memory that malloc had freed: gigabytes for a thousand ranks."""
     if sys.platform == "win32":
         return np.zeros(size, np.uint8)
     return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
 
 
 class Segment:
-    """Memory taken from the device. The allocator may cut its first `mapped` bytes into blocks; no block was beyond
-    `used`.
-    """
+    """The allocator may cut the first `mapped` bytes into blocks. No block was beyond `used`."""
 
     __slots__ = ("mapped", "memory", "number", "used")
 
@@ -157,9 +153,7 @@ class CachingAllocator:
         return block
 
     def free(self, block: Block, marks: Sequence[Passed] = ()) -> None:
-        """Returns a block to its pool. `marks`: for each other stream that used it, a function that says whether the
-        stream has passed its present end.
-        """
+        """Frees a block. `marks`: for each other stream that used it, whether it has passed its present end."""
         assert not block.free, f"{block.place} is free already"
         if marks:
             self._waiting.append((block, list(marks)))
@@ -185,7 +179,6 @@ class CachingAllocator:
     # ---- inside
 
     def _collect(self) -> None:
-        """Takes back freed blocks whose other streams have passed the point of the free."""
         kept: deque[tuple[Block, list[Passed]]] = deque()
         for block, marks in self._waiting:
             left = [mark for mark in marks if not mark()]
@@ -196,7 +189,6 @@ class CachingAllocator:
         self._waiting = kept
 
     def _take(self, pool: FreeBlocks, size: int) -> Block:
-        """Returns new memory from the device, as one block."""
         self.taken += 1
         if self.expandable:
             return self._grow(pool, size)
@@ -240,7 +232,6 @@ class CachingAllocator:
         self._list(rest)
 
     def _release(self, block: Block) -> None:
-        """Frees a block and merges it with free neighbours. The block with the lowest address remains."""
         block.free = True
         before, after = block.before, block.after
         if after is not None and after.free:

@@ -97,9 +97,7 @@ class SimBuffer(JournaledBuffer):
 
 
 def _passed(host: Host, point: Op) -> Passed:
-    """Returns a function that says whether a stream has passed `point`, as far as the host knows. Untimed, the host
-    knows only what it has learned.
-    """
+    """Untimed, the host knows only what it has learned."""
     if host.machine.timed:
         return lambda: point.at >= 0
     mark = host.machine.mark(point)
@@ -129,9 +127,7 @@ def flat_of(buffer: Buffer) -> HostArray:
 
 
 def touched(reads: Sequence[Buffer], writes: Sequence[Buffer]) -> Footprint:
-    """Returns the footprint of these reads and writes: pieces of segments as resources. Two buffers that share memory
-    share a piece; close neighbours may share one, too.
-    """
+    """Returns pieces of segments as resources. Buffers that share memory share a piece; close neighbours may, too."""
     return tuple([(piece, mode) for buffers, mode in ((reads, "r"), (writes, "w")) for piece in _pieces(buffers)])
 
 

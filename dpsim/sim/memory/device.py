@@ -51,9 +51,7 @@ class Device:
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """A kernel failed: its unfinished work never happens, and the hosts get the error. If a search knows that this
-        rank has such kernels, the stop is an op, and other streams may continue before it.
-        """
+        """If a search knows that this rank has such kernels, the stop is an op, and other streams may go on before."""
         machine, rank = self.machine, self.rank
         by.at, by.after, by.more, by.waiter, by.waiters = -1, None, None, None, None  # the kernel's op never fires
         if rank not in machine.failing:
@@ -72,8 +70,7 @@ class Device:
         """A fault let a host die at an op: the device stops some time later."""
         loss = Death(own_label(self.rank, LOSES_ITS_DEVICE), 0, self.lose, self.machine.end_of(self.rank))
         loss.strikes = lambda: False
-        if host.chained:
-            host.before(loss)
+        host.before(loss)
         self.machine.submit(loss)
 
     def _stop(self, error: KernelError, by: Op) -> None:
@@ -82,9 +79,7 @@ class Device:
             host.device_failed(error, by)
 
     def forget(self) -> None:
-        """Drops all references at the end of the run, so that no reference cycles remain: kernel ops refer to their
-        device.
-        """
+        """Drops all references at the end of the run, because kernel ops refer to their device: a reference cycle."""
         self.chains.clear()
         self.threads.clear()
 

@@ -135,7 +135,6 @@ class Mailboxes:
             self._hand(box, op, envelope)
 
     def _set(self, alarm: Op | None, box: _Box, getter: Op) -> None:
-        """Sets the time-out of a waiting get."""
         if alarm is not None:
             box.alarms[getter] = alarm
             alarm.effect, alarm.args = self._in_vain, (box, getter)
@@ -166,7 +165,6 @@ class Mailboxes:
         self._unsure.clear()
 
     def _box(self, rank: int, name: str) -> _Box:
-        """Creates an empty mailbox."""
         box = self._boxes[rank, name] = _Box((rank, name))
         return box
 
@@ -186,7 +184,6 @@ class Mailboxes:
             self._machine.submit(getter)
 
     def _in_vain(self, box: _Box, getter: Op) -> None:
-        """The time-out of a get has passed."""
         alarm = box.alarms.pop(getter)
         if getter in box.getters:
             box.getters.remove(getter)
@@ -215,7 +212,6 @@ class Mailboxes:
 
     @staticmethod
     def _learn(op: Op, after: Op) -> None:
-        """Orders a poll or get after the delivery of its message, or after its time-out."""
         op.seen_marks |= after.seen_marks
         op.causes |= after.causes
 

@@ -1,7 +1,6 @@
 """Notices: messages to the ranks that watch another rank or service, when that actor has ended.
 
-A notice is a delivery without a sender. It comes after the end of the watched actor, and a search tries its order with
-other deliveries. If the actor never ends, no notice arrives, and the run does not wait for one.
+A notice is a delivery without a sender, after the end of the watched actor.
 
     notices.watch(host, actor=3, mailbox="deaths", took=10_000)
     notices.gone(3, host.before)                # rank 3 has ended: sends its notices
@@ -33,8 +32,7 @@ class Notices:
     def watch(self, host: Host, actor: int, mailbox: str, took: int) -> None:
         """A host asks for a notice by its last call. The delivery takes `took` ns."""
         notice = Op(host.address(IS_NOTIFIED), took)
-        if host.chained:
-            host.before(notice)
+        host.before(notice)
         self._boxes.announce(notice, host.journal.here(), mailbox, ("gone", actor))
         self._watched.setdefault(actor, []).append((notice, host.rank, mailbox))
         if actor in self._gone:

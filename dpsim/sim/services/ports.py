@@ -86,7 +86,6 @@ class Ports:
         self._machine.submit(op)
 
     def _any(self, node: int, rank: int) -> int:
-        """Returns a port that no other actor uses."""
         while True:
             given = self._given.get(rank, 0)
             self._given[rank] = given + 1
@@ -130,8 +129,7 @@ class Ports:
         machine = self._machine
         host.issue()
         delivery = Op(host.address(SETS), cost)
-        if host.chained:
-            host.before(delivery)
+        host.before(delivery)
         delivery.effect, delivery.args = self._arrive, (table, key, value, delivery)
         if machine.visible:
             delivery.footprint = _key(table, key, "w")
@@ -149,9 +147,7 @@ class Ports:
             self._look_at(waiting, table, key, by)
 
     def change(self, op: Op, host: Host, table: Table, key: str, how: str, operands: tuple[Any, ...]) -> None:
-        """Gives `op` the answer of a change (add, compare_set, delete) as its value. The change comes after all earlier
-        values of the rank.
-        """
+        """Gives `op` the answer of a change as its value, after all earlier values of the rank."""
         op.effect, op.args = self._change, (table, key, how, operands, op)
         if self._machine.visible:
             op.footprint = (*op.touches(), *_key(table, key, "w"))
@@ -227,9 +223,7 @@ class Ports:
                 self._look_at(waiting, table, key, op)
 
     def left(self, host: Host, after: Op | None) -> None:
-        """The process of a rank has ended: some time later, the system closes the ports on which it listened. `after`:
-        the op that ended it, if that was not its host.
-        """
+        """Some time after a rank's end, the system closes its ports. `after`: the op that ended it, if not its host."""
         for table in [one for one in self._tables.values() if one.by == host.rank]:
             label = own_label(host.rank, f"{GIVES_BACK} port {table.port} of node {table.node}")
             op = Op(label, 0, None, _port((table.node, table.port), "w"))

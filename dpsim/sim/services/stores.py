@@ -59,9 +59,7 @@ class SimStore(JournaledStore):
 
 
 def waited(host: Host, waiting: Waiting) -> Generator[Any, Any, None]:
-    """Waits until the wait is over. Timed: if a host polls in vain again and again, the clock advances
-    (`Host.spin`).
-    """
+    """Waits. Timed: if a host polls in vain again and again, the clock advances (`Host.spin`)."""
     if waiting.polls and waiting.result is None and host.machine.timed:
         yield from host.in_vain(waiting.op)
     else:

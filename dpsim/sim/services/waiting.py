@@ -7,7 +7,7 @@ yield from host.wait(waiting.op)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from dpsim.contract.events import WAITS_IN_VAIN
@@ -21,9 +21,7 @@ LATER = object()
 
 
 class Waiting:
-    """An op for which a host waits until it has read something, or its time-out passes, whichever is first. With a
-    time-out of 0 ns (`polls`), the host reads once.
-    """
+    """A host waits for a read or its time-out, whichever is first. With a time-out of 0 ns (`polls`), it reads once."""
 
     def __init__(
         self, machine: Machine, host: Host, timeout_ns: int | None, verb: str, at: tuple[str, int] | None = None
@@ -32,7 +30,7 @@ class Waiting:
         self.machine = machine
         self.host = host
         self.op = Op("", life=~host.rank)
-        host_sees(host, self.op)
+        host.before(self.op)
         self.result: Any = None
         self.over = False
         self.looks = 0
@@ -52,27 +50,17 @@ class Waiting:
         """Reads by `see` after the ops of `after`. Without any, reads from the start."""
         if self.over:
             return
-        op = self._look(see, touches)
-        for one in after:
-            self.machine.edge(one, op)
-        self.machine.submit(op)
-
-    def look_behind(self, ends: Sequence[Op]) -> None:
-        """Ends the wait when all of `ends` have fired. There is nothing to read."""
-        op = self._look(lambda: True, ())
-        self.machine.edges(ends, op)
-        self.machine.submit(op)
-
-    def _look(self, see: Callable[[], Any], touches: Footprint) -> Op:
         machine, host = self.machine, self.host
         verb = self.verb if not self.looks else f"{self.verb} (look {self.looks + 1})"
         self.looks += 1
         op = Op(host.label(self.site, verb), 0, None, None, ~host.rank)
-        host_sees(host, op)
+        host.before(op)
         if machine.visible:  # no turn of a thread: its return from the wait is one
             op.footprint = (*host.mortal, *touches, *self.ends)
         op.effect, op.args = self._looked, (see, op)
-        return op
+        for one in after:
+            machine.edge(one, op)
+        machine.submit(op)
 
     def _looked(self, see: Callable[[], Any], op: Op) -> None:
         found = LATER if self.over else see()
@@ -97,9 +85,3 @@ class Waiting:
         if not self.over:
             assert self.alarm is not None
             self.end(None, self.alarm)
-
-
-def host_sees(host: Host, op: Op) -> None:
-    """Orders an op of a host after all that the host has learned and issued."""
-    if host.chained:
-        host.before(op)
