@@ -148,7 +148,6 @@ class ScenarioItem(pytest.Item):
         return ["dpsim", "run", self._shown_path, "--backend", self.name]
 
     def _modules(self) -> list[str]:
-        """Returns `--module` options for modules that register the protocol in this process, for example a conftest."""
         from dpsim.scenario import ScenarioError
         from dpsim.scenario.modules import names_to_import
 
@@ -198,7 +197,6 @@ class ScenarioItem(pytest.Item):
             raise ScenarioFailed(text, type(error).__name__, place) from error
 
     def _judge(self) -> None:
-        """Runs and judges the scenario. Raises ScenarioFailed if the outcome is not as expected."""
         from dpsim.campaign.results import results_of
         from dpsim.checks.judge import switched_off_text
 
@@ -271,7 +269,6 @@ class ExploredItem(ScenarioItem):
 
 
 def _with_results(text: str, *folders: Path | None) -> str:
-    """Returns the text of a failure, with the folders of its results."""
     return "\n".join([text, *(f"results: {folder}" for folder in folders if folder is not None)])
 
 
@@ -447,7 +444,6 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 
 def _read_replay(config: pytest.Config, word: str, items: list[pytest.Item]) -> str | None:
-    """Stores the failure to replay, or returns why there is none."""
     from dpsim.campaign.token import TokenError, read_token
 
     chosen = items[0] if len(items) == 1 and isinstance(items[0], pytest.Function) else None

@@ -53,7 +53,6 @@ def with_calls_along(subject: Subject, run: Run, findings: Sequence[Finding], sc
 
 
 def _look(run: Run, findings: Sequence[Finding], again: Callable[[], None]) -> None:
-    """Repeats the run, and inspects the calls at the culprit's site."""
     culprit = findings[0].culprit if findings else None
     if culprit is None or culprit.where not in run.chains or run.lost or sum(map(len, run.journals)) > LONGEST:
         return
@@ -89,5 +88,4 @@ def of_culprit(seen: Seen, culprit: Culprit) -> Chain:
 
 
 def _nearest(ops: Iterable[tuple[int, int]], step: int) -> tuple[int, int] | None:
-    """Returns the op of the nearest step, and of two the earlier one."""
     return min(ops, key=lambda one: (abs(one[1] - step), one[1]), default=None)

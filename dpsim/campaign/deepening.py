@@ -144,7 +144,6 @@ class _Levels:
         return None
 
     def _conclude(self, level: Bounds, verdicts: Sequence[str]) -> None:
-        """Sets the verdict after every variant of a level was explored."""
         self.whole = level
         self.total.within, self.total.unfinished, self.total.verdict = str(level), "", "bounded"
         if self.total.vacuous:
@@ -153,9 +152,7 @@ class _Levels:
             self.total.verdict = "proven"
 
     def _leaves_out(self, level: Bounds) -> bool:
-        """Returns whether deaths or early timeouts exist beyond the level. The search itself reports excluded
-        schedules.
-        """
+        """The search itself reports excluded schedules, so only deaths and early timeouts count here."""
         deaths = level.deaths is not None and level.deaths < len(_mortal(self.scenario))
         return deaths or (level.early_timeouts is not None and TIMEOUT in self.total.did)
 
@@ -175,15 +172,12 @@ class _Levels:
         return files.explore_some([(world, self.base)], options, seconds, tell)[0]
 
     def _limits(self, level: Bounds) -> dict[str, Any]:
-        """Returns the change of the scenario's limits at a level, if it bounds early timeouts."""
         if level.early_timeouts is None or self.bounds.early_timeouts is None:
             return {}
         return {"limits": self.scenario.limits.model_copy(update={"early_timeouts": level.early_timeouts})}
 
     def _worlds(self, level: Bounds) -> Iterator[Scenario]:
-        """Yields the scenario with each choice of its deaths. If only deaths are bounded, lower levels had the smaller
-        choices.
-        """
+        """If only deaths are bounded, lower levels had the smaller choices."""
         changes = self._limits(level)
         if level.deaths is None:
             yield _changed(self.scenario, changes)
@@ -199,7 +193,6 @@ class _Levels:
 
 
 def _mortal(scenario: Scenario) -> list[int]:
-    """Returns the indexes of faults that kill a rank."""
     return [at for at, fault in enumerate(scenario.faults) if fault.kind in MORTAL]
 
 

@@ -219,7 +219,6 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
 
 
 def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
-    """Runs ranks alone if nothing else failed. A difference is added to the failures."""
     if found.failures or found.lost or not found.fresh:
         return Looked()
     looked = looked_at(subject, found.pasts, seconds)

@@ -127,7 +127,6 @@ def explore_some(
 
 
 def _sources(scenarios: Sequence[tuple[Scenario, Path | None]], share: int, start: int) -> list[Source]:
-    """Returns the data from which other machines make the same subjects."""
     return [Source.of(*one, repeats=number % share == 0) for number, one in enumerate(scenarios, start)]
 
 

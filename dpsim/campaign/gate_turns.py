@@ -36,7 +36,6 @@ _NO_TURN = (SHARED | RANK_ENDS | {"kept"}) - {"learned"}
 
 
 def _order(run: Run) -> list[ScheduleEvent]:
-    """Returns the events of a run, if it has their labels."""
     return [event for event in map(ScheduleEvent.read, getattr(run, "order", ())) if event is not None]
 
 
@@ -112,7 +111,6 @@ def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[Sched
 
 
 def _ends(rank: int, records: list[RawRecord], visits: list[int | Point]) -> Iterator[tuple[int, Point]]:
-    """Yields the ends of a thread's calls, each with the index of its label."""
     at, places = 0, list[int]()
     for visit in [*visits, None]:
         if isinstance(visit, int):

@@ -80,7 +80,6 @@ def actor_name(run: Run, number: int) -> str:
 
 
 def _words(raw: RawRecord, floats: set[Any]) -> str | None:
-    """Returns what a record says that its thread learned, or None."""
     at = f"{raw[SITE]}[{raw[ORDINAL]}]"
     if raw[KIND] == "learned":
         return f"{at} {'a float' if raw[ADDRESS] in floats else _value(raw[LEARNED_OUTCOME])}"
@@ -99,6 +98,5 @@ def _value(value: Any) -> str:
 
 
 def _is_float(raw: RawRecord) -> bool:
-    """Returns whether the call of a record returns an array of floats."""
     at = _DTYPES.get(raw[KIND])
     return at is not None and ("float" in raw[at] or "complex" in raw[at])

@@ -172,7 +172,6 @@ class Looking:
         return Looked(len(self.ran) - len(self._waiting), len(self._pasts), why=why)
 
     def _along(self, schedule: Sequence[str], expected: Sequence[bytes]) -> Looked | None:
-        """Runs all ranks together along a schedule, and notes the new pasts. Returns the final result, or None."""
         subject, fresh = self._subject, self._subject.fresh()
         program = Recording([fresh() for _ in range(subject.world.actors)], registry.packages())
         run = kept(subject.backend(self._following(schedule)).run_program(subject.world, program, None))
@@ -194,14 +193,11 @@ class Looking:
         return follow
 
     def _repeated(self, schedule: Sequence[str]) -> Unlike | None:
-        """Returns how two runs along a schedule differ, in one of which each rank has its own instance of the
-        program.
-        """
+        """In one of the two runs, each rank has its own instance of the program."""
         run, _ = self._subject.run(self._following(schedule))
         return Repeats(self._subject).after(run, [*schedule], failed=True)
 
     def _asked(self) -> Looked | None:
-        """Runs the waiting pasts alone. Returns the final result, or None."""
         if not self._waiting:
             return None
         found = _alone(self._subject, self._origin, [past for _, past in self._waiting])
@@ -218,7 +214,6 @@ class Looking:
 
 
 def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs | None] | str:
-    """Returns where ranks behave differently, or the reason why that is unknown."""
     try:
         args = pickle.dumps(origin.args)
         packages = frozenset(registry.packages())

@@ -102,7 +102,6 @@ class Recording(OneEach):
 
 
 def _watching_threads(rank: SimRank, past: Past) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Returns a function that starts the threads of a rank and records the awaits of each."""
     begin, watched = rank._begin, set[str]()
     assert begin is not None
 
@@ -122,7 +121,6 @@ def _watching_threads(rank: SimRank, past: Past) -> Callable[..., Coroutine[Any,
 
 
 def _watch(journal: Journal, past: Past) -> None:
-    """Records what the thread of this journal receives, and its turns."""
     given, thread = past.given[journal.thread], journal.thread
     learn, fail, turn = journal.learned, journal.failed, journal.turn
 

@@ -148,7 +148,6 @@ class Plan:
                 self.exploration.classes = self._classes
 
     def _next_size(self, result: UnitResult) -> int:
-        """Returns the number of schedules of the next unit: at most twice that of this one."""
         each = max(result.exploration.steps / max(result.exploration.runs, 1), 1)
         short = min(MOST, int(UNIT_STEPS / each))
         long = min(LONGER * MOST, int(LONGER * UNIT_STEPS / each), self._proved // PART)
@@ -169,9 +168,7 @@ class Plan:
         return result
 
     def _ended(self, result: UnitResult) -> tuple[bool, bool]:
-        """Returns two answers: whether the search saw all schedules, and whether it saw all except those that were cut
-        off or are beyond a bound.
-        """
+        """Returns whether the search saw all schedules, and whether it saw all within its bounds."""
         if result.state is None:
             return result.exhausted, result.bounded
         return (not self._tree.incomplete, self._tree.incomplete) if self._tree.over else (False, False)

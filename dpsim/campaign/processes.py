@@ -180,7 +180,6 @@ def _done_there(
     end: float | None,
     tick: Tick,
 ) -> Iterator[UnitResult]:
-    """Executes units in other processes."""
     workers: list[UnitProcess] = []
     try:
         while True:
@@ -236,7 +235,6 @@ def _done_here(
     end: float | None,
     tick: Tick,
 ) -> Iterator[UnitResult]:
-    """Executes units in this process."""
     while (unit := next_unit()) is not None:
         try:
             result = do(unit, subjects[unit.subject], end, partial(_tick_of_unit, tick, unit))
@@ -262,6 +260,5 @@ def _tick_of_unit(tick: Tick, unit: Unit, runs: int) -> None:
 
 
 def _silent(workers: Iterable[UnitProcess], end: float | None) -> list[UnitProcess]:
-    """Returns those of the silent workers that will not answer any more."""
     late = end is not None and time.monotonic() > end + LATE_SECONDS
     return [worker for worker in workers if late or is_stopped(worker.process.pid or 0)]

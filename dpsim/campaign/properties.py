@@ -177,10 +177,7 @@ def _failed(
 def _explored(
     scenario: Scenario, subject: Subject, strategy: str, schedules: int, cluster: str | None
 ) -> tuple[Scenario, Explored]:
-    """Explores a scenario, perhaps within bounds, here or on a cluster. Returns the failing variant of it, or itself.
-
-    Raises NoCluster for an invalid address, or if Ray is not installed.
-    """
+    """Returns the failing variant, or the scenario. Raises NoCluster for an invalid address, or without Ray."""
     from dpsim.campaign.deepening import explore_bounded
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.files import Options
@@ -244,7 +241,6 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
 
 
 def _nothing_to_hold(explored: Explored) -> bool:
-    """Returns whether a scenario that should hold is vacuous: no rank communicated."""
     return explored.verdict == "vacuous" and explored.subject.expected.verdict == "held"
 
 
@@ -274,7 +270,6 @@ def _note_in_hypothesis(explored: Explored) -> tuple[bool, bool]:
 
 
 def _is_drawn() -> bool:
-    """Returns whether a test of Hypothesis runs."""
     if "hypothesis" not in sys.modules:
         return False
     from hypothesis import currently_in_test_context

@@ -67,7 +67,6 @@ def _of_many(words: str) -> str:
 
 
 def _step_and_words(state: ActorState) -> tuple[str, str]:
-    """Returns the step of a rank, and where it is."""
     raw = None if state.since is None else state.since.raw
     step = "" if raw is None or not 0 <= raw[STEP] < NO_STEP else f"step {raw[STEP]}: "
     if state.state == "stopped":

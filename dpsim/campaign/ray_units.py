@@ -98,7 +98,6 @@ class RayUnits:
             self._under_way.clear()
 
     def _give_out(self, next_unit: Callable[[], Unit | None], end: float | None) -> None:
-        """Makes tasks of the available units, as many as may run."""
         free = self._most - len(self._under_way)
         units: list[Unit] = []
         expected = 0.0
@@ -120,7 +119,6 @@ class RayUnits:
         return min(unit.schedules * self._took / self._asked, TASK_SECONDS)
 
     def _answers(self, ref: Any, plans: Sequence[InOrder]) -> Iterator[UnitResult]:
-        """Handles the results of a task. Raises the exception of a unit."""
         units = self._under_way.pop(ref)
         answers = answer_of(self._ray, ref)
         if isinstance(answers, Gone):

@@ -157,9 +157,7 @@ class Repeats:
     def _again(
         self, schedule: Sequence[str], strict: bool = True, within: AbstractContextManager[Any] | None = None
     ) -> tuple[list[Any], str]:
-        """Returns the journals of a run along a schedule, and why it stopped early. `within`: a context
-        around the run.
-        """
+        """Returns the journals of a run along a schedule `within` a context, and why it stopped early."""
         subject, world = self._subject, self._subject.world
         follow = ScheduleReplay(schedule, strict, longest=subject.longest)
         if self._fresh is None:  # both runs that are compared begin with it
@@ -182,6 +180,5 @@ class Repeats:
 
 
 def _draw(run: SimRun) -> Finding:
-    """Returns a finding for the first number of a run that was drawn without a seed."""
     place, generator = run.drawn[0]
     return nondeterminism.unseeded(generator, Culprit(place.rank, place.step, SITE, place.where))

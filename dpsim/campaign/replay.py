@@ -143,7 +143,6 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, look
 
 
 def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks: Stepping) -> Replayed:
-    """Repeats the run of a trace in the simulation."""
     if trace.schedule is None:
         with stepping(looks):
             result = run_scenario(scenario, base=base)
@@ -232,7 +231,6 @@ def _fingerprint(follow: ScheduleReplay, run: SimRun, findings: Sequence[Finding
 
 
 def _base(trace: Trace, scenario: Scenario) -> Path:
-    """Returns the folder of the file that a scenario names: beside the trace, or with the bundled scenarios."""
     file = scenario.file
     folders = [Path(trace.name).parent, Path.cwd(), scenario_path("quickstart").parent]
     return next((folder for folder in folders if file is not None and (folder / file).is_file()), folders[0])

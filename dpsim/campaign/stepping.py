@@ -235,7 +235,6 @@ def _is_at(at: BreakAddress, rank: int, raw: RawRecord) -> bool:
 
 
 def _program_frame(frame: FrameType) -> FrameType:
-    """Returns the frame of the program that made the call, outside of the backend."""
     inner: FrameType | None = frame
     while inner is not None and is_own_code(inner):
         inner = inner.f_back

@@ -177,5 +177,4 @@ def problem_of(fields: dict[str, Any]) -> str:
 
 
 def _is_word(value: object) -> bool:
-    """Returns whether a text can be printed safely: without line breaks and control characters."""
     return isinstance(value, str) and len(value) <= LONGEST_WORD and value.isprintable()

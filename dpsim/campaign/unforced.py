@@ -48,6 +48,5 @@ def _unforced(
 
 
 def _streams(run: Run) -> int:
-    """Returns the largest number of streams on which a rank launches kernels."""
     used = [{raw[STREAM] for raw in journal if raw[KIND] == "launch"} for journal in run.journals]
     return max(map(len, used), default=0)

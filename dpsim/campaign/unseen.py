@@ -142,15 +142,12 @@ def compared(
 
 
 class _Look(NamedTuple):
-    """A run, and what its threads learned."""
-
     run: Run
     lists: Lists
     places: Places
     delays: Sequence[Delay]
 
     def order(self, one: LeavesSet) -> tuple[float, str]:
-        """Returns the order of departures: by time, then by name."""
         return self.ns(one.actor, one.at), one.actor
 
     def ns(self, actor: str, at: int) -> float:
@@ -171,9 +168,7 @@ class _Look(NamedTuple):
         )
 
     def _slept(self, actor: str, until: float) -> int:
-        """Returns the ns that all other actors slept, or waited in vain, until then. A chain of sleeps that one
-        time-out may overtake is not longer.
-        """
+        """A chain of sleeps that one time-out may overtake is not longer than all sleeps of the other actors."""
         rank, timed = self.places[actor][0][0], fits(self.run.times, self.run.journals)
         slept = sum(one.ns for one in self.delays if one.rank != rank)
         for number, journal in enumerate(self.run.journals):
@@ -186,7 +181,6 @@ class _Look(NamedTuple):
         return slept + sum(ns for other, (at, ns) in others if self.ns(other, at) <= until)
 
     def _passed(self, actor: str) -> Iterator[tuple[int, int]]:
-        """Yields the number of the word of each time-out that passed, and its ns."""
         for at, (rank, index) in enumerate(self.places[actor]):
             journal = self.run.journals[rank]
             raw = journal[index] if index is not None else None
@@ -196,12 +190,10 @@ class _Look(NamedTuple):
                     yield at, ns
 
     def _call(self, rank: int, raw: RawRecord) -> RawRecord | None:
-        """Returns the call of an outcome."""
         journal = self.run.journals[rank]
         return next((one for one in journal if one[ADDRESS] == raw[ADDRESS] and one[KIND] != "learned"), None)
 
     def described(self, actor: str, at: int) -> tuple[str, str]:
-        """Returns a word of a thread, with what the call was, and its place in the source."""
         word, (rank, index) = self.lists[actor][at], self.places[actor][at]
         journal = self.run.journals[rank]
         if index is None:

@@ -149,8 +149,6 @@ def explore_whole(
 
 
 class _SoFar:
-    """What the explored worlds of a set showed."""
-
     def __init__(self, total: int, options: Options, coverage: Coverage | None, drawn: bool) -> None:
         self.verdicts: Counter[str] = Counter()
         self.runs = 0
@@ -171,7 +169,6 @@ class _SoFar:
 
     @property
     def explored(self) -> int:
-        """The number of explored worlds."""
         return self.verdicts.total()
 
     def add(self, scenario: Scenario, one: Explored, interrupted: bool = False) -> None:
@@ -203,7 +200,6 @@ class _SoFar:
         self.skipped.append((self._number, scenario))
 
     def whole(self) -> Whole:
-        """Returns the result of the worlds so far."""
         never = [*filter(None, self._injected.values())]
         assumes = sorted([*self._assumes, *self._not_alone()], key=OTHERWISE.__eq__)
         return Whole(
@@ -224,15 +220,12 @@ class _SoFar:
         )
 
     def ended(self, left: Iterator[Scenario], limit: Limit = "budget") -> Whole:
-        """Returns the result if the limit ended the search before the worlds that are left, if any."""
         further = enumerate(islice(left, max(LISTED - len(self.skipped), 0)), self._number + 1)
         worlds = [*self.skipped, *further][:LISTED]
         return self._with_not_begun(worlds, self._total - self.explored, limit)
 
     def stopped_at(self, first: Outcome | None = None, lost: str = "", limit: Limit = "budget") -> Whole:
-        """Returns the result if the search ends with a world: `first`, which is violated and was added, or the next
-        one, which is `lost`. `limit`: why the search did not begin the worlds that it skipped.
-        """
+        """`first`: the violated world, which was added; else the next one is `lost`. `limit`: why worlds are left."""
         whole = self._with_not_begun(self.skipped, len(self.skipped), limit)
         number = self._number + (first is None)
         return whole._replace(assumes=(), never_applied=(), alone=0, first=first, lost=lost, number=number)
@@ -242,9 +235,7 @@ class _SoFar:
         return self.whole()._replace(cuts=(*self._cuts.all(), *cuts))
 
     def interrupted(self, some: Sequence[Scenario], results: Sequence[Explored], after: Iterator[Scenario]) -> Whole:
-        """Returns the result if Ctrl-C ended the search of `some` worlds. `results`: of each of them, or empty if none
-        was begun. `after`: the worlds after them.
-        """
+        """`results`: one for each of `some`, or empty if none was begun."""
         for scenario, one in zip_longest(some, results):
             if one is None or one.how_far is None or not one.how_far.schedules:
                 self.skip(scenario)
@@ -256,7 +247,6 @@ class _SoFar:
         return self.ended(after, "interrupt")
 
     def _not_alone(self) -> list[str]:
-        """Returns the assumption that ranks share nothing, if ranks did not run alone for each past in each world."""
         if not self._unchecked or (not self._alone and any(one.startswith(SHARE_NOTHING) for one in self._assumes)):
             return []
         worlds = counted(self._shared, "world")

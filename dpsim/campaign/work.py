@@ -219,7 +219,6 @@ def _is_new(folder: Path) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Syncs the names in a folder to disk."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)

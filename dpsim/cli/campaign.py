@@ -104,7 +104,6 @@ def report(
 
 
 def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:
-    """Returns the size called `name`, but with the numbers of worlds and schedules that the user gave."""
     from dpsim.campaign.nights.sizes import SIZES
 
     if name not in SIZES:
@@ -114,9 +113,7 @@ def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:
 
 
 def _dated(night: str | None) -> tuple[str, int]:
-    """Returns the date of the night, today if the user gives none, and its seed. Each date has another seed, so each
-    night draws other worlds.
-    """
+    """Each date has another seed, so each night draws other worlds."""
     from datetime import UTC, date, datetime
 
     from dpsim.campaign.nights.rows import file_of

@@ -91,7 +91,6 @@ def say_error(message: str, code: int) -> None:
 
 
 def _shown(line: str) -> str:
-    """Returns the line without control characters, except for dpsim's own colours."""
     return (
         line if line.isprintable() else "".join(part if part in COLOURS else printable(part) for part in _PARTS(line))
     )
@@ -168,7 +167,6 @@ def code_of(error: BaseException) -> int:
 
 
 def _exit_code(error: Exception) -> int | None:
-    """Returns the exit code for an error that the user can correct, or None for any other error."""
     from dpsim.contract.world import BackendUnavailable, Unended
 
     if isinstance(error, BackendUnavailable | Unended):

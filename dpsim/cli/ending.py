@@ -54,9 +54,7 @@ def main() -> NoReturn:
 
 
 def _for_lack_of_memory(error: BaseException | None) -> bool:
-    """Returns whether the process is out of memory, or an error in the chain is about memory. A handler of a
-    MemoryError imports modules, so it may raise another error.
-    """
+    """Searches the chain, because a handler of a MemoryError imports modules and may raise another error."""
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
             return True
@@ -93,9 +91,7 @@ def watch() -> None:
 
 
 def _refused(owner: int, name: str) -> Any:
-    """Returns a function that replaces `os.execv` or `os.execve`: it ends this process with code 3. A forked process
-    still calls the original. `dpsim record` uses `__wrapped__` to call the original.
-    """
+    """A forked process still calls the original, and `dpsim record` calls it by `__wrapped__`."""
     replace = getattr(os, name)
 
     @functools.wraps(replace)

@@ -127,7 +127,6 @@ def explore(
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
-    """Returns the seconds of the budget, or None. Ends the command with code 2 for an unknown strategy."""
     from dpsim.explore import STRATEGIES, search
 
     try:
@@ -139,7 +138,6 @@ def _checked(strategy: str, budget: str | None) -> float | None:
 
 
 def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> None:
-    """Ends the command with code 2 for options that exclude each other."""
     if swarm is not None and all_up_to is not None:
         fail("--swarm: not together with --all-up-to; leave one of them out", BAD_INPUT)
     if keep_going and (swarm is not None or all_up_to is not None):
@@ -154,7 +152,6 @@ def _explore_each(
     shown: Display,
     against: AgainstBackend | None = None,
 ) -> NoReturn:
-    """Explores each scenario as it is written, prints the results, and ends the command."""
     from dpsim.campaign import deepening
     from dpsim.cli import explore_text as text
     from dpsim.cli import two_lines
@@ -193,7 +190,6 @@ def _explore_each(
 
 
 def _limit(one: Outcome, options: Options) -> Limit:
-    """Returns what ended the search of a scenario early, or "" if nothing did."""
     from dpsim.campaign.cut_short import limit_of
 
     return limit_of(one.explored.exploration, options.strategy, options.schedules, options.seconds is not None)

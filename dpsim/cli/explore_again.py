@@ -89,15 +89,12 @@ class TypedCommand(NamedTuple):
 
 
 def _new_folder(name: str) -> str:
-    """Returns the first of `name`, `name-2`, `name-3` and so on that does not exist. `--work` refuses a folder that has
-    work.
-    """
+    """Numbers the name until nothing has it, because `--work` refuses a folder that has work."""
     names = (f"{name}-{number}" if number > 1 else name for number in count(1))
     return next(one for one in names if not os.path.lexists(one))
 
 
 def _words(param: Any, value: Any) -> list[str]:
-    """Returns an option as the user types it."""
     flag = param.opts[0]
     if param.is_flag:
         return [flag if value else param.secondary_opts[0]]

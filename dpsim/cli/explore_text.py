@@ -176,9 +176,7 @@ def next_line(rows: Sequence[tuple[str, str]], command: str) -> list[str]:
 
 
 def _verdict(explored: Explored) -> list[str]:
-    """Returns the verdict, its assumptions, and what prevented a proof. For a sampled verdict, the table names a
-    command.
-    """
+    """For a sampled verdict, the table names the command that goes on."""
     found = explored.exploration
     polls = found.polls if explored.verdict in ("sampled", "bounded") else ""
     bound = to_prove(found) if explored.verdict == "bounded" and not (polls or found.unfinished) else ""
@@ -267,7 +265,6 @@ def _evidence(explored: Explored, scenario: Scenario, goes_on: str) -> dict[str,
 
 
 def _extras(explored: Explored, shown: Shown, scenario: Scenario, commands: tuple[str, ...]) -> Extras:
-    """Returns the parts of a report besides its findings."""
     from dpsim.campaign.alternatives import of_shown
 
     return of_shown(extras_of_choice(scenario.protocol, *commands), explored.subject, shown, scenario)

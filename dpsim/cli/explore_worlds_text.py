@@ -102,16 +102,12 @@ def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", 
 
 
 def _title(cut: Cut) -> str:
-    """Returns the name of the row of worlds that were cut short."""
     if not cut.begun:
         return "not begun"
     return "bounded" if cut.limit == "length" else "sampled"
 
 
 def _cut_rows(cut: Cut, asked: AskedWorlds, options: Options, full: bool) -> list[tuple[str, str]]:
-    """Returns the number of worlds that a limit cut short, the limit, and the first of them. With `full`, each further
-    world has its own line.
-    """
     first = _world(cut.first, cut.scenario, asked.scenario)
     further = [("", _world(number, scenario, asked.scenario)) for number, scenario in cut.all[1:]] if full else []
     unnamed = cut.worlds - 1 - len(further) if full else 0

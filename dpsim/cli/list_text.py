@@ -87,13 +87,11 @@ def protocols() -> Entries:
 
 
 def _protection(program: type[Program[Any]]) -> dict[str, dict[str, list[str]]]:
-    """Returns what unpublished forms protect, and what published forms leave unprotected."""
     tables = {"protects": program.protects, "unprotected": program.unprotected}
     return {key: {form: list(texts) for form, texts in table.items()} for key, table in tables.items() if table}
 
 
 def _params(model: type[Any]) -> dict[str, str]:
-    """Returns each field of a model of parameters with its values in words."""
     from dpsim.scenario.params.shapes import described
 
     return described(model)
@@ -131,7 +129,6 @@ def backends() -> Entries:
 
 
 def _parameters(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """Returns the section of parameters, or no section without parameters."""
     rows: list[tuple[str, ...]] = [
         (entry["name"], "; ".join(f"{name} {values}" for name, values in entry["params"].items()))
         for entry in entries
@@ -141,7 +138,6 @@ def _parameters(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _forms_that(entries: Entries, key: str) -> list[tuple[str, ...]]:
-    """Returns a row for each sentence, with the protocol and all forms that share the sentence."""
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         forms: dict[str, list[str]] = {}
@@ -153,7 +149,6 @@ def _forms_that(entries: Entries, key: str) -> list[tuple[str, ...]]:
 
 
 def _protections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """Returns the sections on protection that have rows."""
     titles = {
         "protects": "forms that protect although no published version does",
         "unprotected": "forms of published versions, and what they leave unprotected",
@@ -192,9 +187,7 @@ def _sections(kind: str, entries: Entries) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _scenario_sections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """Returns the sections of shipped scenarios and of museum exhibits. Omits an empty section if the other one has
-    rows.
-    """
+    """Omits an empty section if the other one has rows."""
     described = [(one["name"], one["description"]) for one in entries]
     plain: list[tuple[str, ...]] = [both for both in described if not both[0].startswith(MUSEUM)]
     exhibits: list[tuple[str, ...]] = sorted(

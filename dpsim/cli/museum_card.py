@@ -62,7 +62,6 @@ def _bundled(file: Path) -> bool:
 
 
 def _named(file: Path) -> str:
-    """Returns the exhibit as the user types it in a command."""
     return FOLDER + file.stem if _bundled(file) else shlex.quote(str(file))
 
 

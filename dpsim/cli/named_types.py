@@ -73,7 +73,6 @@ def annotations_of(path: str) -> list[tuple[str, str]]:
 
 
 def _own_bases(kind: type[Any]) -> list[type[Any]]:
-    """Returns a class and its bases from the same package, the base classes first."""
     package = kind.__module__.partition(".")[0]
     return [base for base in reversed(kind.__mro__) if base.__module__.partition(".")[0] == package]
 
@@ -125,7 +124,6 @@ def definition(module: str, name: str) -> Definition | None:
 
 
 def _is_shown(module: str) -> bool:
-    """Returns whether a module is of dpsim or of the user: not of Python, and not below site-packages otherwise."""
     package = module.partition(".")[0]
     if package in sys.stdlib_module_names:
         return False
@@ -147,7 +145,6 @@ def _names_a_type(module: str, name: str, node: ast.stmt) -> bool:
 
 @functools.cache
 def _statements(module: str) -> list[tuple[ast.stmt, str]]:
-    """Returns the statements of a module, those of `if TYPE_CHECKING` too, each with the docstring behind it, or ""."""
     try:
         tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     except (OSError, TypeError, ImportError):
@@ -212,7 +209,6 @@ def _members(kind: type[Any]) -> list[str]:
 
 
 def _field(node: ast.stmt) -> str:
-    """Returns a field as a line: its name, type and default; a value that is a call only if it has a description."""
     if not isinstance(node, ast.AnnAssign):
         return ast.unparse(node)
     begins = f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}"

@@ -76,7 +76,6 @@ class Progress:
             self._draw(f"{title}{self._left(self._clock())}", 0, None)
 
     def _left(self, now: float) -> str:
-        """Returns the seconds that are left of the budget, after a comma, or "" without a budget."""
         if self._budget is None:
             return ""
         left = self._budget - (now - self._start)
@@ -106,7 +105,6 @@ class Progress:
 
 
 def _new_bar(estimate: bool) -> tuple[Any, Any]:
-    """Returns a bar of rich, and its task. `estimate`: the bar also shows the remaining time."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar

@@ -84,7 +84,6 @@ def table(result: Result) -> list[tuple[str, str]]:
 
 
 def _in_a_line(result: Result) -> str:
-    """Returns one line: the scenario, its backend, the number of ranks and steps, and the time."""
     run = result.run
     size = f"{counted(run.size, 'rank')}" + (f" and {counted(len(run.services), 'service')}" if run.services else "")
     time = "simulated" if run.backend == "sim" else "on the clock"
@@ -197,7 +196,6 @@ def _figure(value: Any) -> str:
 
 
 def _graphs(result: Result) -> list[tuple[str, str]]:
-    """Returns a row that counts captures and replays of CUDA graphs of all ranks, if the scenario has graphs."""
     graphs = result.graphs
     if graphs is None:
         return []
@@ -206,11 +204,7 @@ def _graphs(result: Result) -> list[tuple[str, str]]:
 
 
 def _waits(run: Run, word: str) -> list[tuple[str, str]]:
-    """Returns how long each rank waited for others, or blocked in calls. For many ranks: the spread and the longest
-    waits.
-
-    The backend decides which of the two it measures (`dpsim.contract.world.Run`).
-    """
+    """The backend decides whether it measures waits or calls that block (`dpsim.contract.world.Run`)."""
     waited_ns = run.waited_ns
     if len(waited_ns) <= RANKS_LISTED:
         shares = [_share(waited, run.elapsed_ns) for waited in waited_ns]

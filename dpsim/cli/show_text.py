@@ -87,7 +87,6 @@ def _variant(name: str) -> Iterator[Meaning]:
 
 
 def _class(name: str) -> Iterator[Meaning]:
-    """Yields each row that the name selects, or the row of any word."""
     rows = [one for one in CLASSES.values() if matches(one.name, name)] or [row_of(name)._replace(name=name)]
     for known in rows if rows[0].words else ():
         found_by = [one.name for one in registry.variants() if one.expected and can_match(known.name, one.expected)]

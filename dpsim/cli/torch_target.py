@@ -70,7 +70,6 @@ def chosen(
 
 
 def _of_input() -> tuple[Scenario, Path]:
-    """Reads a scenario from standard input. Its files are relative to the current folder."""
     from dpsim.scenario import parse_scenario
     from dpsim.scenario.yaml.reader import MAX_BYTES
 
@@ -78,7 +77,6 @@ def _of_input() -> tuple[Scenario, Path]:
 
 
 def _refuse_dump(path: Path) -> None:
-    """Ends the command with code 2 for the dump of a flight recorder, and suggests `dpsim explain`."""
     from dpsim.diagnose.dumps.beginning import HEAD, is_dump
 
     with path.open("rb") as file:

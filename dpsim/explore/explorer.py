@@ -270,7 +270,6 @@ def explore(
 
 
 def _count(result: Exploration, current: Picker, whole: bool) -> Hashable:
-    """Counts a run. Returns its class, or None if the search cut it off."""
     key = None
     result.runs += 1
     result.steps += len(current.order.steps)

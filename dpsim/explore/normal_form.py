@@ -119,7 +119,6 @@ def folded(labels: Sequence[str]) -> list[str]:
 
 
 def _again(alike: Sequence[str], at: int, period: int) -> int:
-    """Returns how often the `period` steps from `at` on repeat directly."""
     end = at + period
     while end < len(alike) and alike[end] == alike[end - period]:
         end += 1

@@ -82,7 +82,6 @@ class Outcomes:
         return tuple(self.after.get(digest, ()))
 
     def _end(self, actor: str, words: Sequence[str]) -> bytes | LeavesSet:
-        """Returns the digest of a list of the set, or where it leaves the set."""
         digest = _begin(actor)
         for at, word in enumerate(words):
             known = self.after.get(digest, {})

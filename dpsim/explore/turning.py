@@ -67,9 +67,7 @@ class Turning:
 
 
 class _Made(NamedTuple):
-    """A run: its schedule, its steps, the draws that did not take their first option, and whether it holds. `whole`:
-    the strategy did not cut it off.
-    """
+    """`unusual`: the draws that did not take their first option. `whole`: the strategy did not cut the run off."""
 
     schedule: list[str]
     steps: list[Step]
@@ -101,7 +99,6 @@ def _made(once: Once, picker: Picker) -> _Made:
 
 
 def _nearest(once: Once, first: _Made, runs: int, longest: int) -> tuple[int, list[str] | None, tuple[Swap, ...]]:
-    """Returns the number of runs, the first schedule that holds or None, and the swaps that lead to it."""
     queue: deque[tuple[_Made, tuple[Swap, ...]]] = deque([(first, ())])
     known = {tuple(first.schedule)}
     tried = 0
@@ -121,9 +118,7 @@ def _nearest(once: Once, first: _Made, runs: int, longest: int) -> tuple[int, li
 
 
 def _swapped(failed: _Made) -> list[tuple[list[str], Swap]]:
-    """Returns for each race and each unusual draw of a run the words of a schedule with this swap, and the swap. The
-    last race of the run comes first.
-    """
+    """The last race of the run comes first."""
     place = {word: at for at, word in enumerate(failed.schedule)}
     found: list[tuple[int, list[str], Swap]] = []
     for later in failed.steps:
@@ -144,15 +139,11 @@ def _swapped(failed: _Made) -> list[tuple[list[str], Swap]]:
 
 
 def _follows(step: Step | None, earlier: Step) -> bool:
-    """Returns whether a step comes after the earlier step of a race, and so cannot come before it. A draw (None) does
-    not.
-    """
+    """A step that comes after the earlier one of a race cannot come before it. A draw (None) can."""
     return step is not None and bool(step.causes & earlier.bit)
 
 
 class _From(RandomWalk):
-    """A random walk that begins with the words of a schedule, as far as these are possible."""
-
     name = "from"
 
     def __init__(self, words: Sequence[str], number: int, longest: int) -> None:
@@ -181,9 +172,7 @@ class _From(RandomWalk):
 def _point(
     once: Once, failing: list[str], nearest: list[str], swaps: tuple[Swap, ...], tried: int, longest: int
 ) -> Turning:
-    """Returns the turning with its point of no return. Walk 0 takes the op that became ready first, and the others are
-    random.
-    """
+    """Walk 0 takes the op that became ready first, and the others are random."""
     at = _common(failing, nearest)
     while at < len(failing):
         for number in range(WALKS):
@@ -198,6 +187,5 @@ def _point(
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Returns the number of words with which both schedules begin."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))

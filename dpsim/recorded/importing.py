@@ -114,9 +114,7 @@ def numbers_text(job: DumpedJob, culprit: Suspect | None) -> str:
 
 
 def _names(job: DumpedJob) -> dict[str, str]:
-    """Returns for each group of several members its name in the scenario. A name has no spaces and at most 60
-    characters of the job's name, and occurs once. Groups of one member are left out.
-    """
+    """A name occurs once, has no spaces, and at most 60 characters of the job's. Groups of one member have none."""
     found: dict[str, str] = {}
     often = Counter[str]()
     for key, group in job.groups.items():
@@ -158,7 +156,6 @@ def _row(job: DumpedJob, rank: int, call: RecordedCall, group: str) -> CallRow:
 
 
 def _other_side(row: CallRow, peer: int) -> CallRow:
-    """Returns the row of the other rank of a transfer, whose peer is `peer`; of a collective, the row itself."""
     other = {"send": "recv", "recv": "send"}.get(row.op)
     return row if other is None else row._replace(op=other, peer=peer)
 

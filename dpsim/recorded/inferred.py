@@ -27,7 +27,6 @@ def with_steps(ranks: list[list[CallRow]]) -> list[list[CallRow]]:
 
 
 def _anchor(ranks: list[list[CallRow]]) -> Place | None:
-    """Returns operation, group and line of the call that begins a step; None if no call does."""
     counts = [Counter(map(_place, own)) for own in ranks if own]
     first = next((own for own in ranks if own), [])
     often = [place for place in map(_place, first) if place[2] and all(own[place] >= FEWEST for own in counts)]

@@ -106,9 +106,6 @@ class Conversation(ThreadMessages, StoreMessages):
                 self._answer(True)
 
     def _receive(self) -> tuple[Any, list[bytes]]:
-        """Returns the next message and its blocks. Raises an error that describes how the process ended, if it ended
-        early.
-        """
         rank, process = self.rank.rank, self.process
         try:
             return process.seat.pipe.receive()
@@ -252,9 +249,6 @@ class Conversation(ThreadMessages, StoreMessages):
 
 
 def _chain(sent: list[Any]) -> Chain:
-    """Returns the chain of calls, pairs of function and place, that a message has. Raises wire.Garbled if it has
-    another form.
-    """
     try:
         return tuple([(str(function), str(place)) for function, place in sent])
     except (TypeError, ValueError):
@@ -266,7 +260,6 @@ def _frozen(value: Any) -> Any:
 
 
 def _call(name: str, about: dict[str, Any]) -> TorchCall:
-    """Returns the call that a "start" message describes. Raises wire.Garbled if an item has another type."""
     if "site" not in about or not all(isinstance(one, ABOUT.get(key, ())) for key, one in about.items()):
         raise wire.Garbled(f"the call {name} with {str(about)[:200]} has another form")
     items: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in about.items()}

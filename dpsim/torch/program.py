@@ -139,6 +139,5 @@ class TorchProgram(Program[TorchPrepared]):
 
 
 def _named(places: Collection[str]) -> str:
-    """Returns the first of these places or files, and the number of the others."""
     more = len(places) - SHOWN
     return ", ".join(sorted(places)[:SHOWN]) + (f" and {more} more" if more > 0 else "")

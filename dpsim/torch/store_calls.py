@@ -76,7 +76,6 @@ class StoreMessages:
             store.close(site)
 
     def _services(self) -> tuple[str, ...]:
-        """Returns the services of the world that a torch program may use: the launcher's store, or none."""
         try:
             self.rank.service(AGENT)
         except KeyError:

@@ -141,7 +141,6 @@ class ThreadMessages:
             self.process.calls.abort(kind, AT_END)
 
     def _in_calls(self) -> list[str]:
-        """Returns the communicators in whose calls daemon threads wait, or on which they have open calls."""
         calls = self.process.calls
         threads = [*calls.waiting.items(), *calls.begun_by.values()]
         return sorted({kind for name, kind in threads if name in self.threads.daemons})

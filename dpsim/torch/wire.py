@@ -100,7 +100,6 @@ class Pipe:
         self.end.close()
 
     def _some(self, length: int) -> bytes:
-        """Reads exactly `length` bytes."""
         held = self._held
         while len(held) < length:
             try:

@@ -150,14 +150,12 @@ def _partings(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Pa
 
 
 def _first(a: Sequence[RawRecord], b: Sequence[RawRecord]) -> int:
-    """Returns the first index at which two unequal sequences differ."""
     return next((at for at, (old, new) in enumerate(zip(a, b, strict=False)) if old != new), min(len(a), len(b)))
 
 
 def _actors(
     a: list[RawRecord], b: list[RawRecord]
 ) -> Iterator[tuple[str, str, Sequence[RawRecord], Sequence[RawRecord]]]:
-    """Yields kind, name, A's and B's sequence of each actor; communicators and streams by their first use in A."""
     for kind, split in (("decisions", fold.decisions), ("communicator", fold.communicators), ("stream", fold.streams)):
         mine, theirs = split(a), split(b)
         for name in dict.fromkeys([*mine, *theirs]):
@@ -172,7 +170,6 @@ def _actors(
 
 
 def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:
-    """Returns the step of a record, and the number of the record within the step."""
     at = first = journal.index(raw)
     while first and journal[first - 1][STEP] == raw[STEP]:
         first -= 1
@@ -183,7 +180,6 @@ def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:
 
 
 def _learned(value: Any) -> str:
-    """Returns what a host learned, in words: the CRC of an array, or the value itself."""
     return f"result {value:08x}" if type(value) is int else f"learned {value}"
 
 
@@ -205,7 +201,6 @@ def _end(trace: Trace, rank: int) -> str:
 
 
 def _unfinished(name: str, trace: Trace) -> list[str]:
-    """Returns a text that names the ranks of a trace that did not finish; an empty list if all did."""
     words = []
     for end, word in (("raised", "raised"), ("died", "died"), ("blocked", "blocked")):
         ranks = [rank for rank, other in enumerate(trace.header.ends) if other == end]

@@ -154,7 +154,6 @@ def _refs(value: Any) -> str:
 
 
 def _tagged(buffer: Any, first: Any, end: Any, tag: Any) -> str:
-    """Returns the JSON of a reference to a buffer that has a tag."""
     return f"[{_integer(buffer)},{_integer(first)},{_integer(end)},{_value(tag)}]"
 
 
@@ -168,7 +167,6 @@ def _value(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns the value of a decision as JSON can express it."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):
@@ -183,7 +181,6 @@ def _plain(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """Returns the value of a decision from its JSON, the inverse of `_plain`."""
     if isinstance(value, list):
         return tuple(_from_json(item) for item in value)
     if isinstance(value, dict):
@@ -213,8 +210,6 @@ _WRITERS: dict[Any, Callable[[Any], str]] = {
 
 
 class _Line(NamedTuple):
-    """How the form writes and reads records of one kind."""
-
     template: str
     columns: tuple[tuple[int, Callable[[Any], str]], ...]  # in order of the keys: position in (rank, *raw), writer
     keys: frozenset[str]
@@ -232,7 +227,6 @@ def _line(kind: str) -> _Line:
 
 
 def _reader(fields: tuple[str, ...], types: dict[str, Any]) -> Callable[[dict[str, Any]], RawRecord]:
-    """Returns a function that makes a raw record of a JSON object with all keys."""
     converted = [field for field in fields if types.get(field) in (tuple[int, ...], Refs, Any)]
     texts = [field for field in fields if types.get(field) in (str, str | None) or field == "kind"]
     get = itemgetter(*fields)

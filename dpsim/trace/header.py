@@ -140,7 +140,6 @@ class Header:
 
 
 def _fields() -> dict[str, tuple[str, Field]]:
-    """Returns for each key of the line the name and the form of its field."""
     forms = {name: hint.__metadata__[0] for name, hint in get_type_hints(Header, include_extras=True).items()}
     return {form.key or name: (name, form) for name, form in forms.items()}
 

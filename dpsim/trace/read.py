@@ -203,7 +203,6 @@ def _check(trace: Trace, path: Path) -> None:
 
 
 def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
-    """Yields the lines of the body. Then it checks the sections behind the body and the digest."""
     header, total = trace.header, hashlib.sha256()
     if _header(lines) != header:
         raise lines.error("the header was changed after the trace was opened")
@@ -246,7 +245,6 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
 def _section(
     lines: _Lines, section: str, fits: Callable[[Any], bool], line: bytes | None = None, most: int = MOST_VALUES
 ) -> dict[str, Any]:
-    """Returns the content of a section behind the body. `line`: its line, if it was read. `most`: its most values."""
     line = lines.next() if line is None else line
     if not line.endswith(b"\n"):
         raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))
@@ -263,13 +261,11 @@ def _section(
 
 
 def _chains(lines: _Lines, line: bytes) -> dict[str, Chain]:
-    """Returns the section "chains", with tuples in place of the lists of JSON."""
     found = _section(lines, "chains", _are_chains, line)
     return {place: tuple((function, where) for function, where in chain) for place, chain in found.items()}
 
 
 def _are_chains(value: Any) -> bool:
-    """Returns whether the value maps places to lists of [function, place]."""
     return isinstance(value, dict) and all(
         isinstance(chain, list)
         and all(isinstance(call, list) and len(call) == 2 and _are_texts(call) for call in chain)
@@ -278,13 +274,11 @@ def _are_chains(value: Any) -> bool:
 
 
 def _are_steps(value: Any, actors: int) -> bool:
-    """Returns whether the value maps numbers of actors to steps."""
     known = isinstance(value, dict) and value.keys() == {str(rank) for rank in range(actors)}
     return known and all(type(step) is int and -1 <= step < 1 << 63 for step in value.values())
 
 
 def _are_places(value: Any) -> bool:
-    """Returns whether the value maps kinds of records to sites to lists of places."""
     return isinstance(value, dict) and all(
         isinstance(sites, dict) and all(isinstance(wheres, list) and _are_texts(wheres) for wheres in sites.values())
         for sites in value.values()
@@ -292,7 +286,6 @@ def _are_places(value: Any) -> bool:
 
 
 def _are_messages(value: Any) -> bool:
-    """Returns whether the value maps ranks to texts."""
     return isinstance(value, dict) and _are_texts(value.values())
 
 

@@ -93,7 +93,6 @@ def bundled() -> list[Base]:
 
 
 def _entries(request: Night) -> list[VariantEntry]:
-    """Returns the variants to run: those of the patterns, or of the protocols that the user named, or all."""
     entries = museum.chosen(request.only)
     if request.scenarios is None or request.only:
         return entries
@@ -126,9 +125,7 @@ def _with_modules(row: NightRow, modules: Sequence[str]) -> NightRow:
 def _rows(
     request: Night, bases: Sequence[Base], visit: Visit, tests: Sequence[NightRow], end: float | None
 ) -> Iterator[NightRow]:
-    """Yields the rows of all parts, at least one for each. Raises OutOfTime after the row during which the
-    time ended.
-    """
+    """Yields at least one row for each part. Raises OutOfTime after the row during which the time ended."""
 
     def expired() -> bool:
         return end is not None and time.monotonic() > end

@@ -127,7 +127,6 @@ def report_of(folder: Path) -> Report:
 
 
 def _announced(rows: Iterable[NightRow]) -> list[str]:
-    """Returns the parts with which the runs of a night began."""
     return [*dict.fromkeys(part for row in rows if row.part == BEGINS for part in row.name.split())]
 
 
@@ -138,7 +137,6 @@ def _failures(rows: Iterable[NightRow]) -> list[tuple[tuple[str, str], Found]]:
 
 
 def _since(every: dict[str, list[NightRow]]) -> dict[tuple[tuple[str, str], str], str]:
-    """Returns the first night of each failure."""
     since: dict[tuple[tuple[str, str], str], str] = {}
     for date, rows in every.items():
         for key, found in _failures(rows):

@@ -124,7 +124,6 @@ def _row(
     limits: Limits,
     unmet: Callable[[Explored], str | None],
 ) -> NightRow:
-    """Explores worlds until all are done or the time is used up, and returns the row."""
     start, coverage, options = time.monotonic(), Coverage(), limits()
     end = start + min(size.seconds, options.seconds or size.seconds)
     verdicts: Counter[str] = Counter()
@@ -175,7 +174,6 @@ def _verdict(verdicts: Counter[str], total: int) -> str:
 
 
 def _failures(name: str, scenario: Scenario, one: Explored, problem: str, options: Options) -> Iterator[Found]:
-    """Yields each failure with the command that replays it. `name` is that of the row."""
     if not one.shown:
         yield Found(what=problem, message=problem)
         return

@@ -143,9 +143,7 @@ class Tree:
     # ---- inside
 
     def _begin_anew(self, state: DporState) -> None:
-        """Begins the search again, because a kernel of another rank raises: there are more choices from the first step
-        on.
-        """
+        """A kernel of another rank raises, so there are more choices from the first step on."""
         first = Dpor()
         first.known_to_fail = frozenset(state.known_to_fail)
         self._open.clear()
@@ -156,7 +154,6 @@ class Tree:
         self._made += 1
 
     def _ask(self, path: Path, ask: ToTurn) -> SharedPlace:
-        """Adds a choice to a shared place so that some branch reverses the race, and returns the place."""
         place = self._shared[path[: ask.at]]
         if ask.first is None:
             place.todo += [one for one in place.options if one not in place.todo]
@@ -165,9 +162,7 @@ class Tree:
         return place
 
     def _split(self, state: DporState) -> tuple[DporState, list[SharedPlace]]:
-        """Shares the first place at which something is left, and all before it. Returns the remaining state and these
-        places.
-        """
+        """Shares the first place at which something is left, and all before it."""
         if self._runs < self._unsplit or len(self._open) + len(self._running) >= self._width:
             return state, []
         at = next((at for at in range(state.own, len(state.places) - 1) if _left(state.places[at])), None)

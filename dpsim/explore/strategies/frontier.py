@@ -132,7 +132,6 @@ class Frontier:
         self._layers = {0: [*nodes]} if nodes else {}
 
     def __len__(self) -> int:
-        """Returns the number of nodes."""
         return sum(map(len, self._layers.values()))
 
     @property
@@ -236,9 +235,7 @@ class SharedFrontier:
         return counts
 
     def _add(self, record: RunRecord) -> bool:
-        """Makes nodes of the run's places that no run has reached before. Returns whether its last place is one of
-        them.
-        """
+        """Returns whether no run has reached the last place of this run before."""
         first = True
         for place in record.places:
             if place.key is not None:

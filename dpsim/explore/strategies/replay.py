@@ -107,15 +107,12 @@ class ScheduleReplay(Picker):
         return None
 
     def _place(self, at: int) -> str:
-        """Returns the number of the choice at a place in the schedule, and how many choices the schedule has. A draw
-        has the number of the choice before it.
-        """
+        """A draw has the number of the choice before it."""
         order = [not is_draw(word) for word in self.noted]
         number = sum(order[: at + 1]) + (at == len(order))
         return f"choice {number} of {sum(order)} of the schedule"
 
     def _next(self, words: list[str]) -> int:
-        """Follows the next word of the schedule and returns its index."""
         self._followed.add(self._at)
         self._at += 1
         return words.index(self.noted[self._at - 1])

@@ -181,7 +181,6 @@ class Within(Picker):
     # ---- inside
 
     def _pass(self, chosen: str, key: int | None, others: list[tuple[int, str]]) -> None:
-        """Notes a choice at a new place."""
         self._new.append(NewPlace(len(self._trunk), key, self._used, others))
         self._trunk.append(chosen)
 
@@ -214,7 +213,6 @@ class Within(Picker):
             self._actor = actor(one.label)
 
     def _key(self) -> int:
-        """Returns a key of the state: the class of the steps so far, the actor at its turn, and the late messages."""
         return _digest(f"{self._prefix:x} {self._actor} {sorted(self._late)}")
 
     def _digest_of(self, bit: int, causes: int) -> int:

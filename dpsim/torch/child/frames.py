@@ -89,9 +89,7 @@ def site(op: str) -> str:
 
 
 def _site(code: CodeType, line: int, op: str, of: Callable[[], Begun]) -> str:
-    """Returns the site of the call `op` at a line, and sends its place to dpsim at the first call. `of`: finds the
-    place.
-    """
+    """Sends the place to dpsim at the first call. `of`: finds it."""
     known = _known_sites.get((code, line, op))
     if known is None:
         module, _, _, calls = of()

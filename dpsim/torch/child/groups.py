@@ -128,9 +128,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
     # ---- forms of calls
 
     def _reduced(self, call: str, source: Any, target: Any, op: Any, root: int | None = None) -> Started:
-        """Starts a reduction of `source` over all members into `target`. `root`: the only receiver, a global rank, or
-        None for all.
-        """
+        """`root`: the only receiver, a global rank, or None for all."""
         numbers = in_reals(source)
         about = {"dtype": named(numbers.dtype), "elements": numbers.numel()}
         about["reduce"] = name_of(op, numbers.dtype, call)
@@ -151,9 +149,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._start("all_gather", [source], then, parts, **about)
 
     def _scattered(self, target: Any, pieces: Many, op: Any) -> Started:
-        """Starts a reduce_scatter: `target` receives the reduction of this member's piece. `pieces`: one for each
-        member.
-        """
+        """`pieces`: one for each member."""
         numbers = in_reals(target)
         about = {"dtype": named(numbers.dtype), "elements": numbers.numel() * len(pieces)}
         about["reduce"] = name_of(op, numbers.dtype, "reduce_scatter")

@@ -109,7 +109,6 @@ def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> No
 
 
 def _compiled(file: Path) -> None:
-    """Raises CannotRun if the file is not valid Python."""
     try:
         compile(file.read_bytes(), str(file), "exec")
     except (SyntaxError, ValueError) as error:
@@ -117,7 +116,6 @@ def _compiled(file: Path) -> None:
 
 
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """Imports the file under the name that its package gives it, and returns its function `name`. Raises CannotRun."""
     parts, folder = [file.stem], file.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
@@ -136,7 +134,6 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
 
 
 def _takes(called: Callable[..., Any]) -> int:
-    """Returns how many positional arguments the function takes, at most two."""
     kinds = [one.kind for one in inspect.signature(called).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return 2

@@ -268,9 +268,7 @@ def _join_by_asking() -> None:
         return False
 
     def by_number(self: threading.Thread) -> int:
-        """Returns a number as hash, so that a set of threads has the same order in each run. Executors have
-        such sets.
-        """
+        """Executors have sets of threads, whose order has to be the same in each run."""
         return int(vars(self).setdefault("_number", next(_numbers)))
 
     threading.Thread.__hash__ = by_number  # type: ignore[method-assign,assignment]
@@ -289,7 +287,6 @@ def _raised(args: Any) -> None:
 
 
 def _word(name: str) -> str:
-    """Returns a name that no other thread of this rank has had."""
     word = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).strip("_") or "thread"
     found, number = word, 1
     while found in _named:
