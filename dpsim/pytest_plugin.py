@@ -92,9 +92,7 @@ REFUSED: pytest.StashKey[str] = pytest.StashKey()
 
 
 def installed_backends(config: pytest.Config) -> list[str]:
-    """Returns the names of the installed backends in the order of a file's items. It reads the entry points once a
-    session.
-    """
+    """Returns the installed backends in the order of a file's items. Reads entry points once a session."""
     if BACKENDS not in config.stash:
         from dpsim.runner import backend_names
 
@@ -174,9 +172,7 @@ class ScenarioItem(pytest.Item):
         return os.path.relpath(self.path, self.config.invocation_params.dir)
 
     def runtest(self) -> None:
-        """Runs the scenario. Skips the test if the machine lacks a resource, and fails it if the scenario has an
-        error.
-        """
+        """Runs the scenario. Skips if the machine lacks a resource, and fails if the scenario has an error."""
         from dpsim.contract.registry import UnknownName
         from dpsim.contract.world import BackendUnavailable, Unended
         from dpsim.scenario import FileMissing, ScenarioError
@@ -339,9 +335,7 @@ def is_loop(folder: Path) -> bool:
 
 
 def why_left_alone(path: Path) -> str | None:
-    """Returns why a file is not collected as a scenario, or None. It does not read a large file or one that is not
-    regular.
-    """
+    """Returns why a file is not collected, or None. Reads no large file, and none that is not regular."""
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
@@ -547,9 +541,7 @@ def gpus_wanted(item: pytest.Item) -> int | None:
 
 @functools.cache
 def gpus_found() -> tuple[int, str]:
-    """Returns how many GPUs torch sees, and a reason if torch is missing. It imports torch, so only tests with GPUs
-    call it.
-    """
+    """Returns how many GPUs torch sees, or why none. Imports torch, so only tests with GPUs call it."""
     if importlib.util.find_spec("torch") is None:
         return 0, " (torch is not installed)"
     with warnings.catch_warnings():

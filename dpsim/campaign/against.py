@@ -105,10 +105,7 @@ def against(
 
 
 def hold(explored: Explored, text: str, scenario: Scenario | None, cluster: str | None) -> list[str]:
-    """Does the same for `holds`, and returns the result in lines. `text`: as `AgainstBackend.parsed` reads it.
-
-    Raises ValueError on a cluster, whose processes collect no outcomes.
-    """
+    """Does the same for `holds`. Returns lines. Raises ValueError on a cluster, whose processes collect no outcomes."""
     if cluster is not None:
         raise ValueError(f"against={text!r}: not together with cluster, because the search collects outcomes only here")
     wanted = AgainstBackend.parsed(text)

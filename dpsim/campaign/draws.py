@@ -50,9 +50,7 @@ def generators() -> tuple[Any, ...]:
 
 
 class Tracing:
-    """Watches some of the shared generators, given by their indexes in SHARED. It replaces any other line tracer
-    meanwhile.
-    """
+    """Watches the shared generators at these indexes of SHARED. Meanwhile, it replaces any other line tracer."""
 
     def __init__(self, which: list[int]) -> None:
         self.culprit: Culprit | None = None

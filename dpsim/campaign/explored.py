@@ -236,10 +236,7 @@ def _shown(subject: Subject, found: Exploration, failure: Failure) -> Shown:
 
 
 def show(subject: Subject, failure: Failure) -> Shown:
-    """Returns a failure with the run that shows it: along its normal form, or else along its first schedule.
-
-    A failure that already has a run as evidence is not run again.
-    """
+    """Returns a failure with the run that shows it, which is its evidence or runs along one of its schedules."""
     if failure.problem.evidence is not None:
         run, findings = failure.problem.evidence
         return Shown(failure, run, findings, failure.schedule, True)

@@ -65,9 +65,7 @@ class Options(NamedTuple):
 
 @dataclass
 class Outcome:
-    """A scenario and its result. `traces`: the files of its failures by fingerprint. `unwritten`: why a trace is
-    missing.
-    """
+    """A scenario and its result. `traces`: files of failures by fingerprint. `unwritten`: why a trace is missing."""
 
     scenario: Scenario
     explored: Explored

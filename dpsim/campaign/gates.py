@@ -57,10 +57,7 @@ _CHOSEN = POLLS - {"flag"} | {"receive_any"}
 
 
 def gates_of(run: Run) -> tuple[AnyGate, ...]:
-    """Returns the gates that repeat the order of a run.
-
-    Raises ValueError for a run that does not record the senders of messages. Only the simulation records them.
-    """
+    """Returns the gates that repeat a run's order. Raises ValueError if it is not of sim, which records senders."""
     gates: list[AnyGate] = []
     for rank, journal in enumerate(run.journals):
         calls = {raw[ADDRESS]: raw for raw in journal if raw[KIND] in _CHOSEN}
@@ -117,9 +114,7 @@ class Again(NamedTuple):
 
 
 def again(scenario: Scenario, run: Run, backend: str, base: Path | None = None) -> Again:
-    """Runs a scenario on a backend at the gates of a simulated run, and compares the two. Raises like
-    `run_scenario`.
-    """
+    """Runs a scenario at the gates of a simulated run, and compares the two. Raises like `run_scenario`."""
     result = run_scenario(scenario, backend, base=base, gates=gates_of(run))
     return Again(run, result, compare(Trace.of(run, "sim"), Trace.of(result.run, backend)))
 

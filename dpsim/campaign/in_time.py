@@ -29,9 +29,7 @@ class _LongEnough(Exception):
 
 
 def failure_in_time(subject: Subject, tick: Callable[[int], None] = lambda step: None) -> Failure | None:
-    """Returns what fails in the timed run, or None. `tick` is called now and then during it. Raises Lost
-    and OutOfTime.
-    """
+    """Returns what fails in the timed run, or None. Calls `tick` now and then. Raises Lost and OutOfTime."""
     looks = 0
 
     def look(step: int) -> None:

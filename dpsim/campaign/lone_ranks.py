@@ -93,10 +93,7 @@ class Looked(NamedTuple):
 
 
 def looked_at(subject: Subject, pasts: Pasts, seconds: float) -> Looked:
-    """Runs the ranks of a subject alone, if the user or the account of time allows it.
-
-    `pasts`: the digest of each past that exploring saw, with a schedule that has it.
-    """
+    """Runs the ranks alone, if the account of time allows it. `pasts`: by digest, with a schedule that has each."""
     ACCOUNT.explored += seconds
     if subject.program.apart:
         return Looked()

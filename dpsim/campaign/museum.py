@@ -91,10 +91,7 @@ class Row:
 
 
 def exhibits(folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Returns the files of exhibits by the variant's name in lower case: those of dpsim and of `folders`.
-
-    Raises ScenarioNotFound for a folder that does not exist.
-    """
+    """Returns the exhibits of dpsim and of `folders` by variant in lower case. Raises ScenarioNotFound."""
     found = {name.removeprefix(FOLDER): file for name, file in bundled_files().items() if name.startswith(FOLDER)}
     for folder in folders:
         if not folder.is_dir():
@@ -104,10 +101,7 @@ def exhibits(folders: Iterable[Path] = ()) -> dict[str, Path]:
 
 
 def chosen(patterns: Sequence[str] = ()) -> list[VariantEntry]:
-    """Returns the variants that a pattern selects, in upper or lower case; all without patterns.
-
-    Raises UnknownName for a pattern that selects none.
-    """
+    """Returns the variants that a pattern selects, in any case; all without patterns. Raises UnknownName for none."""
     entries = registry.variants()
     for pattern in patterns:
         if not any(fnmatchcase(entry.name.lower(), pattern.lower()) for entry in entries):
@@ -117,9 +111,7 @@ def chosen(patterns: Sequence[str] = ()) -> list[VariantEntry]:
 
 
 def exhibit(entry: VariantEntry, file: Path) -> Scenario:
-    """Returns the scenario that shows a variant. Raises ScenarioError for an unreadable one, or one of
-    another variant.
-    """
+    """Returns the scenario that shows a variant. Raises ScenarioError if it is unreadable or shows another one."""
     scenario = load_scenario(file)
     if scenario.protocol.variant != entry.name:
         runs = scenario.protocol.variant or "no variant"
@@ -142,10 +134,7 @@ def without_variant(scenario: Scenario) -> Scenario:
 
 
 def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[], bool] = lambda: False) -> Row:
-    """Explores a variant and its twin. `limit`: the largest number of schedules of each search.
-
-    Raises ScenarioError for an invalid exhibit, and OutOfTime once the time has `expired`.
-    """
+    """Explores a variant and its twin. Raises ScenarioError for an invalid exhibit, and OutOfTime once `expired`."""
     return row_of(entry, exhibit(entry, file), file, limit, expired)
 
 
@@ -235,9 +224,7 @@ def in_time(subject: Subject, found: Exploration, seen: dict[str, Finding]) -> N
 
 @dataclass
 class Exhibition:
-    """The results for all chosen variants. `without`: variants without an exhibit. `left`: those that the time did not
-    suffice for.
-    """
+    """All results. `without`: variants without an exhibit. `left`: those for which the time did not suffice."""
 
     rows: list[Row]
     without: list[str]

@@ -21,10 +21,7 @@ from dpsim.sim.backend import SimBackend
 
 
 def with_one_more(scenario: Scenario, found: Finding, base: Path | None = None) -> Finding | None:
-    """Returns the same finding with one more rank.
-
-    None if the finding has a culprit already, if there is no such scenario, or if that one has no culprit either.
-    """
+    """Returns the finding with one more rank; None if it has a culprit, or none in that scenario either."""
     if found.culprit is not None:
         return None
     try:

@@ -88,9 +88,7 @@ class OneEach(Program[None]):
 
 
 class Repeats:
-    """The repetitions of one search. `made`: their number. `touched`: what their ranks touched. Calls `tick` now and
-    then within a run.
-    """
+    """The repetitions of one search. `made`: their number. `touched`: by their ranks. Calls `tick` now and then."""
 
     def __init__(self, subject: Subject, tick: Callable[[int], None] | None = None) -> None:
         off = switch_off([nondeterminism.of("")], subject.switched_off)[1] if subject.switched_off else {}

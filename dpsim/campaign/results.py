@@ -118,9 +118,7 @@ def results_of_explored(
     folder: Path = FOLDER,
     next_of: Callable[[Failure], tuple[str, ...]] = lambda failure: (),
 ) -> list[Path]:
-    """Writes the results of each failure of an exploration, if it is not as expected. `next_of`: the commands to
-    suggest for a failure.
-    """
+    """Writes the results of each failure that is not expected. `next_of`: the commands to suggest for it."""
     if explored.unmet is None or explored.exploration.lost or not is_wanted():
         return []
     kept = []

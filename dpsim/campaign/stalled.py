@@ -17,9 +17,7 @@ from dpsim.contract.world import Run
 
 
 def stalled(gates: Sequence[AnyGate], run: Run) -> list[str]:
-    """Returns a line for each call of a blocked rank that waits at its gate. Gates of messages have a
-    separate finding.
-    """
+    """Returns a line for each blocked call that waits at its gate. Gates of messages have a separate finding."""
     started, ended = set[Address](), set[Address]()
     for rank, journal in enumerate(run.journals):
         for raw in journal:

@@ -123,9 +123,7 @@ class Subject:
 
     @property
     def runs_alone(self) -> bool:
-        """Whether each rank can run again alone: not if it has its own process already, or if the subject was not made
-        from a scenario.
-        """
+        """Whether each rank can run again alone: in no process of its own, and of a scenario."""
         return not self.program.apart and self.origin is not None and self.make is not None
 
     @property
@@ -136,9 +134,7 @@ class Subject:
     def run(
         self, strategy: Strategy, tick: Progress | None = None, sharing: bool = False
     ) -> tuple[SimRun, list[Finding]]:
-        """Makes one run and judges it. Calls `tick` now and then. `sharing`: watches objects that host threads share.
-        Raises Lost.
-        """
+        """Makes one run and judges it. `sharing`: watches objects that host threads share. Raises Lost."""
         run = kept(self.backend(strategy, sharing).run_program(self.world, self.program, self.prepared, tick))
         findings = judge(self.world, run, self.switched_off)
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
@@ -179,9 +175,7 @@ def _copied(program: tuple[Program[Any], Any]) -> tuple[Program[Any], Any]:
 
 
 def problem(finding: Finding, run: SimRun) -> Problem:
-    """Returns a finding as exploration uses it: a hang may have any cause, and others what the ranks knew in their
-    step.
-    """
+    """Returns a finding for exploration. A hang may have any cause, others what ranks knew in their step."""
     if finding.klass.startswith(("HANG", "DEATH")):
         return Problem(finding.klass, identity(finding))
     causes = 0
@@ -191,8 +185,6 @@ def problem(finding: Finding, run: SimRun) -> Problem:
 
 
 def identity(finding: Finding) -> str:
-    """Returns a text that is equal for the same mistake in two schedules: class, culprit and site, without detail,
-    step and ordinal.
-    """
+    """Returns class, culprit and site in a text, which is equal for the same mistake in two schedules."""
     klass, culprit = class_and_detail(finding.klass)[0], finding.culprit
     return klass if culprit is None else f"{klass} {culprit.who} {culprit.site}"

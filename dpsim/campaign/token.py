@@ -58,9 +58,7 @@ class TokenError(BadInput):
 
 
 class Token(NamedTuple):
-    """A failure. `steps`: the failing schedule. `klass`: the class of its finding. `strategy`, `schedules`: how it was
-    found.
-    """
+    """A failure: the failing schedule (`steps`), the class of its finding, and how it was found."""
 
     scenario: Scenario
     steps: tuple[str, ...]
@@ -85,10 +83,7 @@ def is_token(word: str) -> bool:
 
 
 def read_token(word: str, test: Path | None = None) -> Token:
-    """Returns the failure in a token. `test`: the file of the test that it replays.
-
-    Raises TokenError with one line, also if the scenario's protocol is not registered.
-    """
+    """Returns a token's failure, for the file of a `test`. Raises TokenError, also for an unregistered protocol."""
     fields = fields_of(word)
     try:
         scenario = parse_scenario(fields["scenario"], "the token's scenario")
@@ -117,10 +112,7 @@ def beyond(scenario: Scenario) -> str:
 
 
 def fields_of(word: str) -> dict[str, Any]:
-    """Returns the fields of a token. All but the scenario are validated, because its names may not be registered yet.
-
-    Raises like `read_token`.
-    """
+    """Returns the validated fields. The scenario is still text, because its names may not be registered yet."""
     return _checked(word, _unpacked(word))
 
 

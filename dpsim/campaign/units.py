@@ -82,9 +82,7 @@ class UnitResult:
 def do(
     unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[int], None] = lambda runs: None
 ) -> UnitResult:
-    """Executes a unit in this process. `end`: a monotonic time after which it begins no further run. `tick` receives
-    the number of runs so far.
-    """
+    """Executes a unit. `end`: a monotonic time after which no run begins. `tick` receives the number of runs."""
     start = time.monotonic()
     chosen = search(unit.strategy, unit.seed, subject.longest)
     if isinstance(chosen, (Dpor, Within)) and unit.state is not None:

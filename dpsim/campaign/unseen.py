@@ -70,9 +70,7 @@ class Unseen(NamedTuple):
 
 @dataclass
 class Against:
-    """What runs on a backend showed. `runs`: how many were made. `outcomes`: how many differed from each other. `why`:
-    why none was made.
-    """
+    """What runs on a backend showed: how many `runs` made how many different `outcomes`, or `why` none was made."""
 
     backend: str
     wanted: int
@@ -123,9 +121,7 @@ class Against:
 def compared(
     run: Run, seen: Outcomes, number: int = 1, calls: bool = True, delays: Sequence[Delay] = ()
 ) -> Unseen | None:
-    """Returns what a run shows that the search did not see, or None. `number`: of the run. `calls`: as of `learned`.
-    `delays`: those of its world.
-    """
+    """Returns what a run shows that the search did not see, or None. `calls`: as of `learned`."""
     lists, places = learned(run, calls=calls)
     left = seen.unlike(lists)
     if left and seen.rounded:

@@ -85,9 +85,7 @@ class WorkFolder:
 
     @classmethod
     def resume(cls, folder: Path, head: Mapping[str, Any]) -> WorkFolder:
-        """Opens a folder that has work. Raises WorkRefused with the difference if the work is of another
-        exploration.
-        """
+        """Opens a folder that has work. Raises WorkRefused with the difference if it is of another exploration."""
         try:
             was = json.loads((folder / HEAD).read_bytes())
             changed = [(key, was.get(key), value) for key, value in head.items() if was.get(key) != value]

@@ -63,9 +63,7 @@ live until its end.
 
 
 class Commands(NamedCommands):
-    """The group of all commands. If options are wrong and the user gave `--json`, it prints an object with the
-    error.
-    """
+    """The group of all commands. If options are wrong, `--json` prints an object with the error."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **given: Any) -> Any:
         words = [*args]  # because the parser removes words from `args`

@@ -42,9 +42,7 @@ from dpsim.contract.words import BadInput, printable
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal asked the command to end. The command ends as after Ctrl-C, with the exit code of a shell: 128 + the
-    signal.
-    """
+    """A signal ends the command as Ctrl-C does, with the exit code of a shell: 128 + the signal."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -65,9 +63,7 @@ def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
 
 
 def say(text: str = "") -> None:
-    """Prints to stdout. If the reader has closed the pipe, the command ends silently. If the disk is full, it ends with
-    an error.
-    """
+    """Prints to stdout. Ends the command silently if the reader closed the pipe, and with an error on a full disk."""
     out = stdout()
     try:
         print("\n".join(map(_shown, text.split("\n"))), file=out, flush=True)
@@ -101,9 +97,7 @@ _PARTS = re.compile(r"(\x1b\[[0-9;]*m)").split
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a file. The file is complete or unchanged, even after an error. Raises OSError with the name of the
-    file.
-    """
+    """Writes a file, which is complete or unchanged even after an error. Raises OSError with its name."""
     from dpsim.trace.appearing import appearing
 
     try:
@@ -160,9 +154,7 @@ def lacking(error: BaseException) -> str:
 
 
 def code_of(error: BaseException) -> int:
-    """Returns the exit code for an error in input of the user: 3 for trouble of the machine, such as a full disk,
-    otherwise 2.
-    """
+    """Returns the exit code for an error in input: 3 for trouble of the machine, such as a full disk, otherwise 2."""
     return CANNOT_RUN if lacking(error) else BAD_INPUT
 
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def refuse_bounds(bounds: Bounds, strategy: str, of_a_set: bool, scenarios: Iterable[Scenario]) -> None:
-    """Ends the command with code 2 if there is a bound, but the search is over a set of worlds or only samples
-    schedules.
-    """
+    """Ends the command with code 2 if there is a bound, but the search is of a set of worlds or samples."""
     named = [f"--{key.replace('_', '-')}" for key, number in bounds._asdict().items() if number is not None]
     for scenario in scenarios:
         limits = bounds.of(scenario, type(bounds)())._asdict()

@@ -98,9 +98,7 @@ def _params(model: type[Any]) -> dict[str, str]:
 
 
 def variants() -> Entries:
-    """Returns the registered variants. `expected`: the class of the finding that catches it, or None with a
-    `reason`.
-    """
+    """Returns the registered variants. `expected`: the class that catches it, or None with a `reason`."""
     return [
         {
             "name": entry.name,

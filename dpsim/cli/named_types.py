@@ -164,9 +164,7 @@ def _text(node: ast.stmt | None) -> str:
 
 
 def meaning(one: Definition) -> dict[str, Any]:
-    """Returns a type as plain data. `doc`: its docstring. `text`: its fields and methods, or the alias. `copy`: see
-    `changed_copy`.
-    """
+    """Returns a type as plain data. `text`: its fields and methods, or the alias. `copy`: see `changed_copy`."""
     module = importlib.import_module(one.module)
     value = getattr(module, one.name)
     lines = _members(value) if isinstance(one.node, ast.ClassDef) else ast.unparse(one.node).split("\n")

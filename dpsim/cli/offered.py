@@ -48,9 +48,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def add_commands(app: typer.Typer, group: str) -> bool:
-    """Adds the commands of a group of entry points to `app`, except for names that `app` already has. Returns whether
-    there are any.
-    """
+    """Adds commands of entry points to `app`, except for names that it has. Returns whether there are any."""
     points = entry_points(group=group)
     taken = {command.name for command in app.registered_commands}
     for point in points:
@@ -79,10 +77,7 @@ def _missing(point: EntryPoint, error: Exception) -> Callable[[], NoReturn]:
 
 
 def with_offered(before: str) -> Callable[[C], C]:
-    """Decorates a command: adds the options that entry points offer for it, before the parameter called `before`.
-
-    The command receives their values as keyword arguments.
-    """
+    """Decorates a command: its offered options come before the parameter `before`, and in its keyword arguments."""
 
     def add(command: C) -> C:
         own = inspect.signature(command, eval_str=True)
@@ -96,9 +91,7 @@ def with_offered(before: str) -> Callable[[C], C]:
 
 
 def answers(command: str, scenario: Scenario, given: dict[str, Any]) -> Iterator[Any]:
-    """Yields, for each function with options of `command`, the scenario that it returns. `given`: the values of the
-    options.
-    """
+    """Yields the scenario of each function with options of `command`. `given`: the values of the options."""
     for function, options in _options(command).items():
         yield function(scenario, **{option.name: given[option.name] for option in options})
 

@@ -43,9 +43,7 @@ TORCH = "torch"
 
 
 def unchecked(result: Result) -> list[str]:
-    """Returns a note for each omission. Returns none for a run with findings, for a program without `Params`, and for
-    an imported job.
-    """
+    """Returns a note for each omission; none with findings, without `Params`, or for an imported job."""
     own = result.scenario.protocol
     if result.verdict != "held" or own.plain_params is None or own.name == RECORDED:
         return []

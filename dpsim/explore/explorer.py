@@ -52,9 +52,7 @@ class Problem(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The end of an exploration: after `schedules` schedules, or when `expired` returns True (a clock of the caller).
-    `stop_at_first`: also at the first failure.
-    """
+    """The end of an exploration: after `schedules`, when `expired()`, or `stop_at_first` failure."""
 
     schedules: int = 1_000
     stop_at_first: bool = True

@@ -55,9 +55,7 @@ class Labels:
 
 
 class Step:
-    """A step of a run. `causes`: the bits of all steps before it, and its own bit. `races`: the earlier steps that it
-    races with.
-    """
+    """A step of a run. `causes`: the bits of it and of all steps before it. `races`: earlier ones that race with it."""
 
     __slots__ = ("at", "bit", "causes", "footprint", "label", "races")
 

@@ -72,9 +72,7 @@ class CannotImport(BadInput):
 
 
 def imported(job: DumpedJob, name: str) -> dict[str, Any]:
-    """Returns the scenario of a job as plain data. `name`: the name of the scenario. Raises CannotImport for more than
-    MOST calls.
-    """
+    """Returns a job's scenario, called `name`, as plain data. Raises CannotImport for more than MOST calls."""
     count = sum(map(len, job.calls.values()))
     if count > MOST:
         raise CannotImport(

@@ -57,9 +57,7 @@ class RankProcess:
         self.over = False
 
     def begin(self, rank: int) -> None:
-        """Takes a child for global rank `rank` from the warm parent, and sets the time-out of its pipe to `silence`
-        seconds.
-        """
+        """Takes a child for a global rank from the warm parent. Its pipe has a time-out of `silence` seconds."""
         self.seat = nursery().seat(self.job, rank)
         self.seat.pipe.end.settimeout(self.silence)
 

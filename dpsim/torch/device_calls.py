@@ -124,9 +124,7 @@ class DeviceCalls:
         return event is not None and await event.query(site)
 
     async def within(self, number: int, ns: int, site: str) -> bool:
-        """Returns True, because no time-out passes here. NCCL ends the process at a time-out, so no program can catch
-        it.
-        """
+        """Returns True: NCCL ends the process at a time-out, so no program can catch it, and none passes here."""
         return True
 
     async def wait(self, number: int, site: str) -> tuple[int | bool, list[bytes]]:

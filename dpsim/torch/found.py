@@ -56,9 +56,7 @@ MOST_CHOICES = 24
 
 
 def not_covered(text: str, calls: Chain) -> Elsewhere:
-    """Returns the error for a call that dpsim does not simulate. `calls`: the user's frames. Notes it in
-    `uncovered`.
-    """
+    """Returns the error for a call that dpsim does not simulate, and notes it in `uncovered`."""
     uncovered.append(f"{calls[0][1]}: {text}" if calls else text)
     return raised_elsewhere("NotCovered", text, calls)
 

@@ -56,9 +56,7 @@ class TorchCall(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A call of a communicator. `elements`, `dtype`: count and type of its result. `blocks`: turns the result into
-    bytes.
-    """
+    """A communicator's call. `elements`, `dtype`: of its result, which `blocks` turns into bytes."""
 
     name: str
     array: Array

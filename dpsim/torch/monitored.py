@@ -16,9 +16,7 @@ from dpsim.contract.interface import Rank
 
 
 class MonitoredBarriers:
-    """The monitored barriers of one rank. It numbers them, because all members of a group make them in the same
-    order.
-    """
+    """The monitored barriers of one rank, numbered because all members make them in the same order."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank

@@ -125,9 +125,7 @@ class Nursery:
         return self._process.pid
 
     def seat(self, job: RanksJob, rank: int) -> Seat:
-        """Returns the child of global rank `rank`. Starts the children of all ranks of the job, and ends those of other
-        jobs.
-        """
+        """Returns the child of a global rank. Starts all children of the job, and ends those of other jobs."""
         if (job, rank) not in self._seats:
             self._start(job)
         return self._seats.pop((job, rank))
@@ -234,9 +232,7 @@ _folders: dict[int, Path] = {}
 
 
 def nursery(hash_seed: int = 0) -> Nursery:
-    """Returns the warm parent of this process with a hash seed, and starts it at the first call. Raises NoTorch and
-    Lost.
-    """
+    """Returns this process's warm parent with a hash seed, and starts it if needed. Raises NoTorch and Lost."""
     process = os.getpid()
     if (process, hash_seed) not in _open:
         if process not in _folders:

@@ -111,9 +111,7 @@ class TorchProgram(Program[TorchPrepared]):
         return prepared._replace(loops=loops)
 
     def heeding(self, prepared: TorchPrepared, groups: Found) -> TorchPrepared:
-        """Returns `prepared` with what a first run found: communicators, whether there are threads and in which orders
-        they run, and whether ranks abort groups.
-        """
+        """Returns `prepared` with what a first run found: communicators, threads and their orders, and aborts."""
         self.threaded = self.ordered_by_objects = (THREADS, ()) in groups
         self.aborts = (ABORTS, ()) in groups
         job = prepared.job._replace(threads=self.threaded, ordered=(ORDERED, ()) in groups)

@@ -20,9 +20,7 @@ LEFT = ["left"]
 
 
 class StoreMessages:
-    """The part of a conversation that handles stores. `stores`: the stores that the rank has opened or joined,
-    by port.
-    """
+    """The part of a conversation that handles stores. `stores`: those that the rank opened or joined, by port."""
 
     rank: Rank
     process: RankProcess

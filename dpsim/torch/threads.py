@@ -45,9 +45,7 @@ class HeldThreads:
         self.daemons: set[str] = set()
 
     async def stand(self, name: str, what: str, ns: int, site: str) -> bool:
-        """Blocks thread `name` until another thread wakes it or `ns` nanoseconds pass. Returns whether a thread woke
-        it.
-        """
+        """Blocks a thread until another one wakes it, or `ns` nanoseconds pass. Returns whether a thread woke it."""
         self.standing[name] = what, ns >= 0
         if ns < 0:
             await self.rank.flag(what).wait(site)

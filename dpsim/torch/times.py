@@ -23,9 +23,7 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 class RankTimes:
-    """The clock of one thread of a rank as dpsim knows it, in nanoseconds since the start of the rank. The threads of a
-    rank share its calls.
-    """
+    """The clock of a rank's thread as dpsim knows it, in ns since the start. The threads share the rank's calls."""
 
     def __init__(self, rank: int, shared: dict[Key, int]) -> None:
         self._rank, self._shared = rank, shared

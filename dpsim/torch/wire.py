@@ -53,9 +53,7 @@ class Pipe:
         self._sending = Lock()
 
     def send(self, message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
-        """Adds a message and its blocks. Raises Closed if the other side has ended, and TimeoutError at the socket's
-        time-out.
-        """
+        """Adds a message and its blocks. Raises Closed if the other side ended, and TimeoutError of the socket."""
         text = json.dumps(message, separators=(",", ":")).encode()
         head = HEAD.pack(len(text), len(blocks)) + b"".join([LENGTH.pack(len(block)) for block in blocks])
         self._out += (head, text, *blocks)

@@ -46,19 +46,14 @@ say which decisions concern only some members, so each decision that comes back 
 
 
 class TraceError(BadInput):
-    """A file is no trace, or no trace can contain a record. The text says where, what was expected, and what dpsim
-    found.
-    """
+    """No trace, or a record that none can contain. The text says where, what was expected, and what was found."""
 
 
 _to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False).encode
 
 
 def digest(journals: Iterable[Sequence[RawRecord]]) -> str:
-    """Returns the SHA-256 of the body of these journals (one for each rank), as 64 hexadecimal digits.
-
-    Raises TraceError for a decision that no trace can contain.
-    """
+    """Returns the SHA-256 of the body in hexadecimal. Raises TraceError for a decision that no trace can contain."""
     total = hashlib.sha256()
     for rank, journal in enumerate(journals):
         for line in lines(rank, journal):
@@ -82,9 +77,7 @@ def canonical(raw: RawRecord) -> RawRecord:
 
 
 def encode(rank: int, raw: RawRecord) -> bytes:
-    """Returns the line of a record. Raises KeyError for an unknown kind, and TraceError for a value that does not fit
-    its field.
-    """
+    """Returns the line of a record. Raises KeyError for an unknown kind, TraceError for a value that does not fit."""
     line, row = _LINES[raw[KIND]], (rank, *raw)
     try:
         return (line.template % tuple([write(row[at]) for at, write in line.columns])).encode()

@@ -80,30 +80,22 @@ class Trace:
         return Trace(name or run.backend, header, source, lambda trace: None)
 
     def journals(self) -> Iterator[list[RawRecord]]:
-        """Yields one journal for each rank, in ascending order and in canonical form. Raises TraceError. The digest is
-        checked only at the end.
-        """
+        """Yields each rank's journal in canonical form. Raises TraceError; the digest is checked only at the end."""
         self.counts = Counter()
         for journal in self._source(self):
             self.counts.update([raw[KIND] for raw in journal])
             yield journal
 
     def check(self) -> None:
-        """Raises TraceError if the body does not have its digest. It decodes no records, so it is much faster than
-        reading.
-        """
+        """Raises TraceError if the body does not have its digest. Decodes no records, so it is fast."""
         self._check(self)
 
     def place(self, kind: str, site: str) -> str:
-        """Returns the place of a site in the source if the trace has it, for example
-        "dpsim/vllm/data_parallel/step.py:114".
-        """
+        """Returns the place of a site in the source, such as "app/step.py:114", or an empty text."""
         return " or ".join(self.places.get(kind, {}).get(site, ()))
 
     def run(self) -> Run:
-        """Returns the whole trace as a run, for checks and reports, with places and messages. It has no injected
-        faults.
-        """
+        """Returns the trace as a run for checks and reports, with places and messages, without injected faults."""
         header = self.header
         journals = list(self.journals())
         for rank, journal in enumerate(journals):
@@ -128,9 +120,7 @@ class Trace:
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
-    """Opens a trace and checks its header. `Trace.journals` checks the body while it reads. Raises TraceError, and
-    OSError.
-    """
+    """Opens a trace and checks its header; `Trace.journals` checks the body. Raises TraceError, and OSError."""
     name = os.fspath(path)
     if not name:
         raise TraceError("'': no name of a file; expected a trace")

@@ -115,9 +115,7 @@ def chains_of(run: Run) -> dict[str, Chain]:
 
 
 def steps_of(run: Run) -> dict[str, int]:
-    """Returns for each rank the highest step that its program set; empty if the run ended, or if the backend does not
-    note steps.
-    """
+    """Returns for each rank the highest step that its program set; empty if the run ended or has no steps."""
     return {} if run.finished else {str(rank): step for rank, step in enumerate(run.steps_set)}
 
 

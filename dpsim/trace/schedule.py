@@ -50,9 +50,7 @@ class Schedule(NamedTuple):
 
     @staticmethod
     def parse(line: bytes) -> Schedule:
-        """Returns the schedule of a line of a trace, with present verbs. Raises ValueError, which names what was
-        expected.
-        """
+        """Returns the schedule of a line, with present verbs. Raises ValueError with what was expected."""
         try:
             row = loads_once(line)
             content = row["schedule"]

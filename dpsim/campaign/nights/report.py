@@ -37,9 +37,7 @@ class NightFailure(NamedTuple):
 
 
 class PartTotal(NamedTuple):
-    """The totals of a part of the newest night. `looked_at`: the number of scenarios, variants or tests; `left_out`:
-    how many of them did not run.
-    """
+    """The totals of a part. `looked_at`: scenarios, variants or tests; `left_out`: how many of them did not run."""
 
     part: str
     looked_at: int

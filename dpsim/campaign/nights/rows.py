@@ -74,9 +74,7 @@ def file_of(folder: Path, night: str) -> Path:
 
 
 def append(file: Path, row: NightRow) -> None:
-    """Appends a row, which is on disk when this returns. Closes a line that an interrupted run left open. Raises
-    OSError.
-    """
+    """Appends a row, which is on disk at the return. Ends a line that was left open. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     content = {"schema_version": row.schema_version, **row.model_dump(exclude_defaults=True)}
     line = json.dumps(content, separators=(",", ":"))  # in ASCII: a text may have what UTF-8 lacks
@@ -88,9 +86,7 @@ def append(file: Path, row: NightRow) -> None:
 
 
 def nights(folder: Path) -> dict[str, list[NightRow]]:
-    """Returns the rows by date, the earliest first. Raises NightRefused for a folder without nights, or a
-    damaged line.
-    """
+    """Returns the rows by date, the earliest first. Raises NightRefused if there are none, or a line is damaged."""
     if not folder.is_dir():
         raise NightRefused(f"{folder}: no such folder; expected one in which `dpsim campaign nightly` wrote nights")
     files = sorted(file for file in folder.glob("*.jsonl") if DATE.fullmatch(file.stem))

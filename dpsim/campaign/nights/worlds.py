@@ -74,9 +74,7 @@ def swarms(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[Night
 
 
 def small_worlds(bases: Sequence[Base], size: Size, options: Limits, sizes: str | None) -> Iterator[NightRow]:
-    """Yields a row for the small worlds of each scenario that should hold. `sizes`: None for the scenario's
-    own sizes.
-    """
+    """Yields a row for the small worlds of each scenario that should hold. `sizes`: None for its own sizes."""
     for scenario, folder in bases:
         up_to = sizes or scenario.small_sizes
         if not _holds(scenario):

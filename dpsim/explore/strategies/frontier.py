@@ -52,9 +52,7 @@ class BoundUse(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An open choice: those of `trunk` before the place `at`, and there `option`. Without an option it is the first
-    run.
-    """
+    """An open choice: `trunk` before the place `at`, and there `option`, which is None for the first run."""
 
     trunk: tuple[str, ...]
     at: int
@@ -114,9 +112,7 @@ class WithinDone(NamedTuple):
 
 
 def is_met(met: Met, key: int, used: BoundUse) -> bool:
-    """Returns whether another run explores all that can follow the place, with no more of a bound used. Otherwise notes
-    the place.
-    """
+    """Returns whether another run with no more of a bound explores all after a place; if not, notes the place."""
     known = met.setdefault(key, [])
     if any(one.within(used) for one in known):
         return True

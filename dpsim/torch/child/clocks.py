@@ -95,9 +95,7 @@ def clock() -> RankClock:
 
 
 def install() -> None:
-    """Replaces the functions of `time` and `datetime` in this process and its forks. They read the real time until
-    `begin`.
-    """
+    """Replaces functions of `time` and `datetime`, also in forks. They read the real time until `begin`."""
     for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
         for full, unit in ((name, 1e9), (f"{name}_ns", 1)):
             _replace(time, full, lambda unit=unit, name=name: _now(name, unit))

@@ -52,9 +52,7 @@ _init, _new_group, _get_backend = c10d.init_process_group, c10d.new_group, c10d.
 
 
 def install() -> None:
-    """Replaces functions and classes of torch.distributed, and the functions and methods that dpsim does not
-    simulate.
-    """
+    """Replaces functions and classes of torch.distributed, also those that dpsim does not simulate."""
     dist.Backend.register_backend(OURS, _made, extended_api=True, devices=["cpu", "cuda"])
     own = {
         "init_process_group": init_process_group,
@@ -117,10 +115,7 @@ def init_process_group(
     *args: Any,
     **more: Any,
 ) -> None:
-    """Calls torch's function with a group of dpsim.
-
-    Raises NotCovered if `rank` or `world_size` differ from those of the simulated world.
-    """
+    """Makes a group of dpsim. Raises NotCovered if `rank` or `world_size` are not those of the simulated world."""
     from os import environ
 
     if _world["given"] and dist.is_initialized():  # the group that dpsim made before it called a function of the user

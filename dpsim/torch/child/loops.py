@@ -26,9 +26,7 @@ Level: TypeAlias = tuple[int, tuple[int, int]]
 
 
 class Loops(threading.local):
-    """The loops of one thread of this rank. `said`: the steps that the program marked, the same list for all
-    threads.
-    """
+    """The loops of one thread of this rank. `said`: the steps that the program marked, in one list for all threads."""
 
     said: list[int] = []  # noqa: RUF012  # one for all threads
 

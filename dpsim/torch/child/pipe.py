@@ -108,9 +108,7 @@ def _leave() -> None:
 
 
 def tell(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
-    """Sends a message that needs no answer. The pipe collects it until the next `flush`. Ends the process if dpsim has
-    ended.
-    """
+    """Sends a message without an answer at the next `flush`. Ends the process if dpsim has ended."""
     if held and message[0] not in AHEAD:
         ask(message, blocks)
     else:
@@ -173,9 +171,7 @@ def flush() -> None:
 
 
 def ask(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
-    """Sends a message and waits for the answer. Returns its value and its blocks. Raises the error of the simulated
-    call.
-    """
+    """Sends a message, and returns value and blocks of the answer. Raises the error of the simulated call."""
     say(message, blocks)
     return heard()
 

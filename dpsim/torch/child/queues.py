@@ -116,9 +116,7 @@ class HeldEvent(threading.Event):
 
 
 class Condition(threading.Condition):
-    """Replaces `threading.Condition`. If the user's program created it, the explorer tries each thread as the first
-    owner of its lock, also after a notification.
-    """
+    """Replaces `threading.Condition`. For the user's, the explorer tries each first owner of its lock."""
 
     def __init__(self, lock: Any = None) -> None:
         super().__init__(lock)

@@ -77,9 +77,7 @@ def begin(pipe: Pipe) -> NoReturn:
 
 
 def become(rank: int, size: int) -> None:
-    """Sets the environment variables of a rank, and fixes all that would differ between two runs: seeds, clock,
-    memory.
-    """
+    """Sets the environment variables of a rank, and fixes what would differ between runs: seeds, clock, memory."""
     number, count = str(rank), str(size)
     os.environ.update(RANK=number, LOCAL_RANK=number, ROLE_RANK=number, GROUP_RANK="0", TORCHELASTIC_RESTART_COUNT="0")
     os.environ.update(WORLD_SIZE=count, LOCAL_WORLD_SIZE=count, ROLE_WORLD_SIZE=count, GROUP_WORLD_SIZE="1")

@@ -123,9 +123,7 @@ def let(other: Speaker) -> None:
 
 
 def choose(what: str, changes: bool = True) -> None:
-    """Tells dpsim that this thread uses the object `what`. If one of two uses changes it, the explorer tries both
-    orders.
-    """
+    """Tells dpsim that this thread uses an object. If a use changes it, the explorer tries both orders."""
     pipe.ask(["choose", what, changes, site(what.partition(".")[0])])
 
 
@@ -233,9 +231,7 @@ def _in_any_order(run: Callable[[], None]) -> Callable[[], None]:
 
 
 def join_rest() -> None:
-    """Waits for threads that are no daemons. Python does this at the end of a process, but in C code, which dpsim
-    cannot see.
-    """
+    """Waits for threads that are no daemons, as Python does at the end in C code, which dpsim cannot see."""
     while rest := [one for one in threading.enumerate() if not one.daemon and _runs_beside(one)]:
         rest[0].join()
 

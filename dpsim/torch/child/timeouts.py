@@ -51,10 +51,7 @@ def nanoseconds(timeout: Any) -> int | None:
 
 
 def stand(call: StartedCall, timeout: Any, where: str) -> None:
-    """Blocks until a call is over, at most for `timeout` and the time-out of its group. `where`: the site of the wait.
-
-    Raises RuntimeError with torch's text if the time has passed.
-    """
+    """Blocks until a call is over. Raises RuntimeError with torch's text after `timeout` or the group's time-out."""
     refuse_closed(call.group)
     own, limit = nanoseconds(timeout), call.group.limit
     least = min([ns for ns in (own, limit) if ns is not None], default=None)

@@ -112,9 +112,7 @@ class Started(Work):
         return self.out
 
     def get_future(self) -> Any:
-        """Returns a future. Python code receives one that waits later. C++ code receives a completed one: dpsim sees no
-        wait in C++.
-        """
+        """Python code receives a future that waits later. C++ receives a completed one, as dpsim sees no wait there."""
         caller = sys._getframe(1)
         if "get_future" in caller.f_code.co_names:
             return Later(self)
@@ -183,10 +181,7 @@ def joined(works: Sequence[Started], out: Any = None) -> Started:
 
 
 def from_library() -> bool:
-    """Returns whether a library of torch makes the current call.
-
-    If a library does, other code of torch is between the user's frame and the function of torch.distributed.
-    """
+    """Whether torch calls: then code of torch stands between the user's frame and torch.distributed."""
     frame: Any = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code):
         name = str(frame.f_globals.get("__name__", ""))
