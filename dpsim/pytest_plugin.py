@@ -10,23 +10,18 @@ as the scenario expects. So a run with the expected finding passes:
     scenarios/quickstart.yaml::nccl SKIPPED (needs 4 GPUs, found 0)
 
 `--dpsim-explore=300`, or the ini option `dpsim_explore = 300`, adds a test `::explored` of at most that number of
-schedules. A failure shows the report and the command that repeats the run, and no traceback. If the machine lacks a
-resource (torch, GPUs, a data file), the test is skipped with the reason. It is also skipped if the backend cannot show
-the expected finding. With pytest-xdist and `--dist loadgroup`, the tests of a real backend stay on one worker, which
-owns its processes.
+schedules. A test is skipped with the reason if the machine lacks a resource, or if the backend cannot show the expected
+finding. With pytest-xdist and `--dist loadgroup`, the tests of a real backend stay on one worker, which owns its
+processes.
 
-The fixture `dpsim_backend` gives a user's test a backend. The marker `gpu(2)` says that the test needs two GPUs. If
-`dpsim.testing.holds` failed in a test and the folder `.dpsim` still exists, the next run of that test first tries the
-saved failure. The command `pytest NODEID --dpsim-replay=TOKEN`, which a failure prints, runs that failure in place of
-the test.
+The fixture `dpsim_backend` gives a user's test a backend. The marker `gpu(2)` says that the test needs two GPUs. A test
+first tries its saved failures (`dpsim.campaign.saved`). The command `pytest NODEID --dpsim-replay=TOKEN`, which a
+failure prints, runs that failure in place of the test.
 
-In a project without scenarios this plugin does nothing, and its import imports only pytest. It acts only on its own
-items and on tests that use its fixture, so the marker `gpu` of another plugin keeps its meaning.
-
-The plugin reads a YAML file only if the path matches the ini option `dpsim_scenarios`, or if the user named the file.
-It collects the file only if the file looks like a scenario. Such a file has two top-level keys of a scenario, or one
-key and a word that only scenarios have. After "collected", pytest prints a line with the files that matched but were
-left out. A project with other YAML files in `scenarios/` sets its own patterns:
+The plugin acts only on its own items and on tests that use its fixture, and its import imports only pytest. It reads a
+YAML file only if the path matches the ini option `dpsim_scenarios`, or if the user named the file. Such a file is a
+scenario if it has two top-level keys of a scenario, or one key and a word that only scenarios have. After "collected",
+pytest prints a line with the files that matched but were left out:
 
     [tool.pytest.ini_options]
     dpsim_scenarios = ["protocols/**/*.yaml"]        # default: **/scenarios/**/*.y*ml

@@ -4,9 +4,8 @@
     held.unseen                 # the outcomes that no schedule shows
     held.refutes                # the first of them, if the world was proven
 
-Before each call a rank sleeps for a drawn time (`World.pauses`), so that runs differ. An outcome is what each thread
-learned (`dpsim.campaign.learned`). If a proof is right, the search saw the outcome of each run. The first outcome that
-it did not see ends the runs, unless the caller wants all.
+Before each call a rank sleeps for a drawn time (`World.pauses`), so that runs differ. The first unseen outcome ends the
+runs, unless the caller wants all.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
     extras = of_result(extras, result, folder)              # of `dpsim run`
     extras = of_shown(extras, subject, shown, scenario)     # of a failure of an exploration
     extras = of_replayed(extras, replayed)                  # of a trace or a token that was run again
-    extras = events_of_replayed(replayed)                   # of its picture
 
-The report names the events to swap so that the run finishes (`turns`). It also names the culprit in a world with one
-more rank (`one_more`). Both need further runs of the simulation. So commands compute them only for a report that a user
-reads, and not during a search.
+Both (`turns`, `one_more`) need further runs. So commands compute them only for a report that a user reads, and not
+during a search.
 """
 
 from __future__ import annotations

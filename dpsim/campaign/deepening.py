@@ -1,19 +1,16 @@
-"""Deepening: explores a scenario within bounds, first with none of each bounded event, then with at most one, and so
-on.
+"""Deepening: explores within bounds, first with none of each bounded event, then with at most one, and so on.
 
     bounds = Bounds(late_deliveries=2, deaths=1)
     explore_each([(scenario, base)], options._replace(bounds=bounds))
     "bounded: holds in every schedule with at most 2 late deliveries and at most 1 death"
 
-So if the time does not suffice, the verdict is a proof for the last complete level, and not just a number of samples.
-These events can be bounded:
+So if the time does not suffice, the verdict is a proof for the last complete level. These events can be bounded:
 
 * preemptions and late deliveries: steps of a schedule (`dpsim.explore.strategies.within`);
-* deaths: the scenario's faults `kill` and `die`. At most N means that each choice of up to N of them is planted;
-* early timeouts: timeouts that expire although the awaited event could still happen (`limits.early_timeouts`).
+* deaths: the faults `kill` and `die`. At most N means that each choice of up to N of them is planted;
+* early timeouts, which expire although the awaited event could still happen (`limits.early_timeouts`).
 
-If no bound excludes any schedule, the scenario is proven. Each level repeats the schedules of the level below, but the
-count of distinct schedules includes each only once.
+If no bound excludes any schedule, the scenario is proven. The count of distinct schedules has those of all levels once.
 """
 
 from __future__ import annotations

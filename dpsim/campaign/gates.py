@@ -1,8 +1,7 @@
 """Gates: makes a run on another backend in which all races have the same result as in a simulated run.
 
-The simulation records which message each get or poll took, what each call returned, and in which order threads and
-stores were served. From these records, this module makes *gates* (`dpsim.contract.gates`). A gate makes a call on the
-other backend wait until it can return the same:
+From its records, this module makes *gates* (`dpsim.contract.gates`), at which a call waits until it can return the
+same:
 
     what raced in the simulation                      on real processes
     a look into a mailbox                             takes that message, or nothing
@@ -19,8 +18,8 @@ other backend wait until it can return the same:
     gates_of(run)                                      # of a run of the simulation
     again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
 
-A call waits at its gate without end only if the program behaves differently on the other backend. `stalled` then names
-the gate, and what it waits for. `dpsim.campaign.unforced` lists races that no gate can force.
+A call waits without end only if the program behaves differently there (`stalled`). `unforced` lists what no gate
+forces.
 """
 
 from __future__ import annotations

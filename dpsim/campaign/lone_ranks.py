@@ -5,17 +5,12 @@
     looked.runs, looked.known                   # how many pasts of ranks ran alone, of how many
     looked.why                                  # why it is not known, in words
 
-The simulation runs all ranks in one Python process, and hardware does not. So a program whose ranks communicate through
-a module variable holds in the simulation and fails on hardware. If a rank behaves differently alone, the finding names
-the first record that differs. It also names the objects of the program's module that differ.
+The simulation runs all ranks in one Python process, and hardware does not. If a rank behaves differently alone, the
+finding names the first record that differs, and the objects of the program's module that differ.
 
-A rank alone sees nothing but the results of its awaits, and many schedules give it the same results. So each rank runs
-alone once for each past that the search saw (`dpsim.campaign.pasts`), and not once for each schedule. If a command
-explores one scenario, EACH pasts run in any case, unless they are long. More run while this takes less than a tenth of
-the exploring time. If a process explores many scenarios, at least one schedule of the first scenario
-runs, and further ones follow only within this tenth (`Account`).
-
-A search that fails keeps its failure. `shared_in` runs the ranks of the failing run alone, for a line of the report.
+A rank alone sees nothing but the results of its awaits. So it runs once for each past that the search saw
+(`dpsim.campaign.pasts`). For one scenario, EACH pasts run in any case, unless they are long, and more within a tenth of
+the exploring time. For many scenarios, one schedule of the first runs, and more within this tenth (`Account`).
 """
 
 from __future__ import annotations

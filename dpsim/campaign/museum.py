@@ -1,15 +1,12 @@
 """Museum: measures for each known bug which strategy finds it, after how many schedules.
 
-A check that never found a bug proves nothing, and neither does one that also reports healthy programs. So each
-registered variant (a protocol with one bug, `dpsim.contract.registry`) has an *exhibit*. This is the smallest scenario
-that shows the bug. The exhibit of variant M-DP-1 is the file `scenarios/museum/m-dp-1.yaml`, which
-`dpsim run museum/m-dp-1` runs. For each variant:
+Each registered variant (a protocol with one bug) has an *exhibit*, the smallest scenario that shows the bug. That of
+M-DP-1 is `scenarios/museum/m-dp-1.yaml`. For each variant:
 
 * Every strategy searches for a schedule whose primary finding has the registered class. A random strategy runs with
   `SEEDS` seeds. The table includes failed searches, and the random walk (Thomson, Donaldson and Betts, TOPC 2016).
-* dpsim explores the *twin*, which is the same scenario without the bug, and must find no violation. Some bugs need a
-  feature that the protocol lacks. Then a healthy variant with this feature is the twin.
-* dpsim also explores variants that are only slower, and must find no violation in them.
+* dpsim explores the *twin*, the same scenario without the bug, and must find no violation. If some bug needs a feature
+  that the protocol lacks, a healthy variant with it is the twin. The same is true for variants that are only slower.
 
     >>> shown = row(registry.variant("M-DP-1"), exhibits()["m-dp-1"], limit=5)
     >>> shown.found.klass, shown.found.check, shown.twin.verdict, shown.wrong

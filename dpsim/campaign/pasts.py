@@ -6,9 +6,6 @@ the schedule of the first run that had it. A run along this schedule then record
     program = Recording([fresh() for rank in ranks], packages)
     run = backend.run_program(world, program, None)
     pasts = program.complete(run.journals, run.ends)
-
-Each rank has its own instance of the program (`OneEach`). This module replaces the methods `learned` and `turn` of the
-journals of such a run, so other runs have no additional cost.
 """
 
 from __future__ import annotations

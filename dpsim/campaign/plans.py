@@ -4,17 +4,12 @@
     unit = plan.next()                          # None if there is none now
     plan.take(do(unit, subject))                # or plan.give_up(why)
 
-DPOR searches a tree of schedules, and each of its units continues one branch (`dpsim.explore.strategies.branches`). A
-search within bounds has a frontier of open nodes, and each of its units runs some of them
-(`dpsim.explore.strategies.frontier`). This lets many processes work on one proof. Each unit of a random strategy has
-another seed, so no two run the same schedule.
+A unit of DPOR continues one branch of its tree (`branches`), and a unit within bounds runs some open nodes
+(`frontier`). Each unit of a random strategy has another seed. No clock decides the size of a unit. So a plan yields the
+same units on all machines, if results come in a fixed order (`in_order`).
 
-The size of a unit depends on the numbers of schedules and steps so far, and not on a clock. So a plan yields the same
-units on all machines, if the caller takes results in a fixed order (`dpsim.campaign.in_order`).
-
-The portfolio strategy begins with DPOR alone, because DPOR proves most small programs within some dozen schedules. Then
-up to three units of random strategies run beside DPOR. Both may run `schedules` schedules each. When DPOR has seen all
-schedules, the plan is done.
+The portfolio begins with DPOR alone, which proves most small programs within some dozen schedules. Then up to three
+units of random strategies run beside it. When DPOR has seen all schedules, the plan is done.
 """
 
 from __future__ import annotations

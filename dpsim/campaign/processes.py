@@ -2,17 +2,13 @@
 
     found = explore_all(subjects, jobs=2, seconds=60)        # one `Explored` for each subject
 
-The work consists of *units*: some schedules of one program under one strategy. `dpsim.campaign.plans` decides which
-units there are, and their order is the same for any number of processes (`dpsim.campaign.in_order`). With a `store`,
-each result is on disk before it counts, and no worker repeats a unit whose result is there (`dpsim.campaign.work`).
+The work consists of *units* in an order that is the same for any number of processes (`plans`, `in_order`). With a
+`store`, each result is on disk before it counts, and a known unit is not repeated (`dpsim.campaign.work`).
 
-If a worker dies, its finished units still count. Another worker repeats its present unit, once. If two workers die
-during one unit, its program is *lost*: it gets no verdict, but earlier results count, and the other programs are
-explored. The same is true if a run needs more memory than there is. If the machine cannot start a process, fewer
-processes run. When the time is used up, workers finish the present runs and begin no others.
-
-Two workers may find the same failure, or run equivalent schedules. The results identify both in the same way in every
-process, so each counts once.
+If a worker dies, another one repeats its present unit, once. If two workers die during one unit, its program is *lost*:
+it gets no verdict, but earlier results count, and the other programs are explored. The same is true if a run needs more
+memory than there is. If the machine cannot start a process, fewer processes run. When the time is used up, workers
+finish the present runs. A failure that two workers find counts once.
 """
 
 from __future__ import annotations

@@ -6,18 +6,14 @@
     def test_ranks_agree(scenario):
         holds(scenario)
 
-Hypothesis draws only the scenario, and `holds` explores its schedules. So the result depends on the scenario alone, and
-no test is flaky. Hypothesis shrinks a failing scenario to the smallest one that fails, and need not shrink schedules.
-If Hypothesis drew a seed as well, the same seed would mean another schedule after each step of shrinking.
+Hypothesis draws only the scenario, and `holds` explores its schedules. So no test is flaky, and a failing scenario
+shrinks to the smallest one that fails. A drawn seed would mean another schedule after each step of shrinking.
 
-A failure raises `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as YAML, and a command
-that repeats the run. The command contains a token, which encodes scenario and schedule in one word
-(`dpsim.campaign.token`). So it works on any machine that has the source. dpsim also saves the scenario, and the next
-run of this test tries it first (`dpsim.campaign.saved`). If Hypothesis shrinks, dpsim saves only the smallest example.
+A failure raises `DoesNotHold`: the report, the smallest scenario as YAML, and a command with a token
+(`dpsim.campaign.token`). The next run of this test first tries the saved scenario (`dpsim.campaign.saved`).
 
-`holds` also reports to Hypothesis. Its events are the verdict, each pair of calls that raced, and each probe that a
-rank reached (`pytest --hypothesis-show-statistics`, and fuzzers that read events). Its target is the number of classes
-of equivalent schedules. So Hypothesis prefers scenarios in which more can happen.
+`holds` reports the verdict, the pairs of calls that raced, and the reached probes as events of Hypothesis. Its target
+is the number of classes of schedules, so Hypothesis prefers scenarios in which more can happen.
 
     >>> from dpsim.scenario import scenario_from
     >>> request = {"prompt_tokens": 5, "output_tokens": 2}
@@ -25,8 +21,7 @@ of equivalent schedules. So Hypothesis prefers scenarios in which more can happe
     >>> found.verdict, "; ".join(found.assumes[:2])
     ('proven', 'no rank dies; unlimited residency')
 
-Prior art: Hypothesis' `event` and `target`; "Swarm testing", Groce and others, 2012, for drawing worlds instead of
-inputs alone.
+Prior art: Hypothesis' `event` and `target`; "Swarm testing", Groce and others, 2012, for drawing worlds.
 """
 
 from __future__ import annotations

@@ -3,12 +3,10 @@
     units = RayUnits(ray, sources, width=4)                 # `ray`: the module, or what pretends to be it
     explore_all(subjects, elsewhere=units)
 
-A unit is some schedules of one program. Each task costs Ray ten milliseconds of CPU, so a task gets units for some
-seconds, estimated from earlier units. This choice does not change the units themselves, so results do not depend on it.
-A task ends at its first failure, so that the result returns at once. Its other units are issued again.
+A task costs Ray ten milliseconds of CPU, so it gets units for some seconds, estimated from earlier ones. Results do not
+depend on this choice. A task ends at its first failure, and its other units are issued again.
 
-Ray itself retries no task. If a worker or node dies, each unit of its task returns to its plan, and is then a task
-alone. So four losses identify the unit that kills workers.
+Ray itself retries no task. Each unit of a lost task is then a task alone, so four losses identify what kills workers.
 """
 
 from __future__ import annotations

@@ -4,17 +4,15 @@
     replayed.same              # the records are equal, one by one
     replayed.findings          # what does not hold, judged anew
 
-If a trace has a schedule (`dpsim explore` writes one), `replay` repeats the run step by step. In *strict* mode it stops
-if the schedule no longer fits. In *fallback* mode it continues, and reports the steps that it skipped and added. Timed
-runs, and runs on gloo or NCCL, have no schedule. For such a trace, `replay` runs the scenario again in the timed
-simulation. For a real trace, this shows whether the model acts as the hardware did.
+If a trace has a schedule, `replay` repeats the run step by step. In *strict* mode it stops where the schedule does not
+fit. In *fallback* mode it reports the steps that it skipped and added. For a timed run, or one on gloo or NCCL, it runs
+the scenario again in the timed simulation. This shows whether the model acts as the hardware did.
 
-A real backend cannot follow a schedule. So `replay` first repeats the run in the simulation. It then runs the real
-backend with gates (`dpsim.campaign.gates`), which make all races end as in the simulation. It raises NotForced for a
-race that gates cannot decide.
+On a real backend, `replay` runs at the gates of the simulated run. It raises NotForced for a race that gates cannot
+decide.
 
-A token (`dpsim.campaign.token`) has a schedule and no records. So its run counts as the same if the finding has the
-same class. `replay_token` continues if the schedule no longer fits, because users replay a failure while they fix it.
+A token has no records. So its run counts as the same if the finding has the same class. It runs in fallback mode,
+because users replay a failure while they fix it.
 """
 
 from __future__ import annotations

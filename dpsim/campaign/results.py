@@ -6,12 +6,9 @@
                                   scenario.yaml    for `dpsim run` and `dpsim explore`
     .dpsim/results/latest                          a link to the newest of them
 
-The name of the folder identifies the failure, so each failure has one folder, however often it occurs. Each file
-appears as a whole. Several processes with the same failure, as under pytest-xdist, write equal files. dpsim keeps the
-folders of the last KEPT failures, and removes older ones (`dpsim.campaign.pruning`).
-
-A run that passes has no folder. With the environment variable DPSIM_RESULTS=0, dpsim writes no folders at all. If a
-file cannot be written, the verdict does not change.
+The name identifies the failure, so processes with the same failure, as under pytest-xdist, write equal files. Each file
+appears as a whole. The folders of the last KEPT failures stay (`dpsim.campaign.pruning`). With DPSIM_RESULTS=0, dpsim
+writes no folders. If a file cannot be written, the verdict does not change.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Subject: a program in one world, which exploration runs under many schedules. All checks judge each run.
+"""Subject: a program in one world, which exploration runs without time, under many schedules. Checks judge each run.
 
     subject = Subject(world, program)                       # or Subject.of(scenario)
     run, findings = subject.run(strategy)
     problem(findings[0], run)                               # as exploration sees it
 
-A world contains the communicators, planted faults and limits of a scenario. The simulation runs it without time.
-
-If the check for races is on, a search does not reorder accesses of memory. In a run without a race, their order does
-not change the result, and a run with a race is a failure already. If a scenario switches this check off, a search
-reorders accesses as well, and a race shows as a wrong result.
+If the check for races is on, a search does not reorder accesses of memory, because a run with a race is a failure
+already. If a scenario switches this check off, it reorders them, and a race shows as a wrong result.
 """
 
 from __future__ import annotations
@@ -123,7 +120,7 @@ class Subject:
 
     @property
     def runs_alone(self) -> bool:
-        """Whether each rank can run again alone: in no process of its own, and of a scenario."""
+        """Whether each rank can run again alone: not in its own process already, and made from a scenario."""
         return not self.program.apart and self.origin is not None and self.make is not None
 
     @property

@@ -2,17 +2,13 @@
 
     dpsim1.eNpVjk0OwiAQha8yYd0m9W_jNdxpY6hMK4oMAQYX...
 
-The word and the protocol's source suffice to repeat the failure, without any file. So it is useful in logs of other
-machines. `pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` repeat the run.
+`pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` repeat the run without any file.
+The word is "dpsim1." and URL-safe base64: four bytes of the SHA-256 of a JSON object, and the compressed object.
 
-A token is data and never code. It consists of "dpsim1." and a part in URL-safe base64: four bytes of the SHA-256 of a
-JSON object, and the compressed object. The object contains the text of the scenario and a few other fields.
-
-A word from a log may be malicious, so `read_token` trusts nothing in it. It limits the length to `LONGEST` characters
-and the decompressed size to `MOST_BYTES`. It validates each field, and reads the scenario like a scenario file. A short
-text may describe a huge program, so it checks the size before it builds anything (`beyond`). It refuses a scenario that
-names a file, unless the replayed test names the same file (`own_files`). The result is a `Token` or a `TokenError` with
-one line of text.
+A word from a log may be malicious, so `read_token` trusts nothing in it. It limits the length (`LONGEST`) and the
+decompressed size (`MOST_BYTES`), validates each field, and reads the scenario like a scenario file. A short text may
+describe a huge program, so it checks the size before it builds anything (`beyond`). It refuses a scenario that names a
+file, unless the replayed test names the same file (`own_files`).
 
     >>> read_token("dpsim1.nonsense")
     Traceback (most recent call last):

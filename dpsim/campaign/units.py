@@ -3,10 +3,8 @@
     result = do(Unit(subject=0, strategy="dpor", seed=0, schedules=100, stop_at_first=True), subject)
     merge(total, result)
 
-Units and results travel between processes as plain data. They contain the state of DPOR, and classes of equivalent
-schedules as labels, which mean the same in every process. The merged results of all units equal those of one search in
-one process. If two units find the same class or the same failure, it counts once. A planted fault that happened in any
-unit counts as happened.
+Units and results are plain data, with labels that mean the same in every process. The merged results equal those of one
+search in one process: a class or failure that two units find counts once.
 """
 
 from __future__ import annotations

@@ -3,12 +3,10 @@
     compared(run, exploration.outcomes)     # None, or
     # Unseen(1, "rank 0", "within[0] True", "prog.py:22", ("within[0] False",))
 
-The first thread that left the seen outcomes, by the clock of the run, is the place. Threads that wait without end come
-last, because they mostly wait for another one that left.
-
-A search assumes that no time-out passes early, and a busy machine may break this assumption. So an outcome is *early*,
-and refutes nothing, if such a time-out passed before it where the search also saw another answer. A time-out passed
-early if the other actors had not slept as long as it lasts, all their sleeps together.
+The place is the first thread, by the clock of the run, that left the seen outcomes. Threads that wait without end come
+last. A search assumes that no time-out passes early, and a busy machine may break this. So an outcome is *early*, and
+refutes nothing, behind a time-out where the search also saw another answer. A time-out passed early if all sleeps of
+the other actors together are shorter.
 """
 
 from __future__ import annotations

@@ -3,11 +3,8 @@
     dpsim --help
     dpsim run quickstart
 
-A command prints results to stdout, the verdict last. With `--json`, it prints one JSON object instead. A run that shows
-the fault which its scenario expects is a success, with exit code 0. `dpsim.cli.console` prints errors and progress.
-
-At its top, this module imports only typer and small modules, so that `dpsim --help` starts fast. A command imports
-other modules when a user calls it. Other packages add commands by entry points (`dpsim.cli.offered`).
+A command prints results to stdout, the verdict last, or with `--json` one object. At its top, this module imports only
+typer and small modules, so that `dpsim --help` starts fast. Other packages add commands (`dpsim.cli.offered`).
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@
        Or the backend cannot show what is expected, or dpsim cannot ask an installed engine. The message names the cause
     130  interrupted; 143 terminated; 128 + N for another signal. The message says where every rank was
 
-Results go to stdout, everything else to stderr. Only on a terminal does a command print colours, progress bars or
-wrapped lines, so `grep` can search its output. A mistake of the user, a full disk or a closed pipe (`dpsim run ... |
-head`) causes no traceback. Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
+Results go to stdout, everything else to stderr. Colours, progress bars and wrapped lines are for terminals alone. A
+mistake of the user, a full disk or a closed pipe causes no traceback. Prior art: clig.dev; `rg` and `git`.
 """
 
 from __future__ import annotations

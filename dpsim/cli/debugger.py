@@ -4,12 +4,8 @@
     (dpsim) rank 2               # the variables of rank 2 in its current frame
     (dpsim) rank 2 batch.tokens  # an expression in that frame
 
-All other commands are pdb's own: `w`, `p`, `up`, `n`, `c`. The debugger stops inside of a call of the program, before
-the op of that call has any effect.
-
-The debugger differs from pdb where the program returns to dpsim. After the return of `run`, pdb would stop in frames of
-dpsim, or in the program of another rank. So the debugger stops at the return of a coroutine for the last time, and the
-replay then continues without it.
+The debugger stops inside of a call of the program, before its op has any effect. It stops for the last time at the
+return of a coroutine, because pdb would go on in frames of dpsim or of another rank.
 """
 
 from __future__ import annotations

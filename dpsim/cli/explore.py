@@ -4,12 +4,8 @@
     dpsim explore my.yaml --swarm 100:die,kill,delay
     dpsim explore my.yaml --all-up-to interval=3,slots=2
 
-A world is a scenario with fixed parameters and faults. `--swarm` explores many worlds like the scenario, with faults
-drawn at random. `--all-up-to` explores every world like the scenario whose parameters are up to the given sizes. The
-scenario defines which parameters have sizes (`dpsim.scenario.parameters`).
-
-The command writes a trace of each failure, for `dpsim replay`. If it cannot write a trace, it prints a warning, but the
-verdict and the exit code stay. If the machine takes a resource away, there is no verdict, and the exit code is 3.
+`--swarm` explores many worlds like the scenario, with faults drawn at random. `--all-up-to` explores every world whose
+parameters are up to the given sizes (`dpsim.scenario.parameters`). If a trace cannot be written, the verdict stays.
 """
 
 from __future__ import annotations

@@ -9,9 +9,7 @@
     assumes: no rank dies; unlimited residency; unlimited launch queue; no other effect of hardware
     expected: held; met
 
-The verdict *proven* means that the explorer tried every schedule. *Sampled* means that it tried some, and the text says
-how many were new. *Bounded* means that some runs were cut off. The line `assumes` names effects that the explorer left
-out. A violation is printed as a run is, followed by its schedule and the commands that repeat the run.
+A violation is printed as a run is, followed by its schedule and the commands that repeat the run.
 """
 
 from __future__ import annotations

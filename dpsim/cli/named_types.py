@@ -4,10 +4,9 @@
     dpsim show Buffer              # its methods
     dpsim show HostArray           # the type for which the alias stands
 
-`dpsim show PROTOCOL` prints the signatures of methods that a variant may override, and a user who overrides a method
-needs the types in them. The fields and methods of a type name further types; dpsim shows these too. This module reads
-definitions from the source, because the source also has the docstrings of fields, and Python keeps no name for an
-alias. It leaves out types of Python and of other installed packages, such as `Sequence`.
+Who overrides a method needs the types of its signature, and those that their fields and methods name. Definitions come
+from the source, because Python keeps neither docstrings of fields nor names of aliases. Types of Python and of other
+installed packages are left out.
 """
 
 from __future__ import annotations

@@ -17,12 +17,10 @@ A command is a function whose signature typer reads, and so is a source. Its doc
             raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
         context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
 
-An option changes the scenario that `dpsim run` runs. Its entry point has the name of the command. The function takes
-the scenario first, then the options, each None if the user omits it. It returns the scenario to run.
+An option takes the scenario first, then the options, each None if the user omits it, and returns the scenario to run.
 
-A module that registers a command or an option should import little besides typer, because `dpsim --help` imports the
-module. If the import of a command's module fails, dpsim prints the error when the user calls this command. If the
-import of an option's module fails, dpsim leaves out the option.
+Such a module should import little besides typer, because `dpsim --help` imports it. A command whose import fails prints
+the error when a user calls it. An option whose import fails is left out.
 """
 
 from __future__ import annotations

@@ -8,11 +8,8 @@
     2 findings switched off: 2 by RACE:*
     expected: held; met
 
-The text of a run with findings begins with its report (`dpsim.diagnose.report`). After the report comes one line of the
-table, or the whole table with `--full`. The last line always says whether the run is as its scenario expects. If not,
-the command adds the folder of its results. If the scenario switches findings off, a line counts them.
-
-The JSON object always has all keys, with null where there is no value, and times in nanoseconds.
+A run with findings begins with its report (`dpsim.diagnose.report`), and then has one line of the table, or with
+`--full` all. The JSON object always has all keys, with null where there is no value, and times in nanoseconds.
 """
 
 from __future__ import annotations

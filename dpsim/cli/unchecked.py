@@ -3,13 +3,8 @@
     HELD  in 1 schedule: 2 steps on 2 ranks (sim)
     note: no rank calls rank.decide, so no check compares values; ...
 
-One check compares the values of ranks, but only those that ranks pass to `rank.decide`. So a program that only prints
-its result passes, even if the result is wrong. In this case dpsim prints a line that begins with `note:`. A note is no
-finding and changes no verdict. `dpsim explore` prints this note if no schedule has a decision. A second note says that
-no schedule reached any probe which the program declares.
-
-dpsim prints notes only for programs that declare a class `Params`. Users write their first protocols with this class,
-and nearly all such protocols should have steps and decisions.
+A note is no finding and changes no verdict. A second note says that no schedule reached any declared probe. Only
+programs that declare a class `Params` have notes: first protocols of users do, and should have steps and decisions.
 """
 
 from __future__ import annotations

@@ -4,14 +4,10 @@
     estimate.add(runs=64, share=-9.5)       # a unit of 64 runs, which are 2 ** -9.5 of the tree
     estimate.total, estimate.spread         # log2 of the number, and of its lowest and highest tenth over units
 
-A search tree has a choice at each place. Each run has a *share* of the tree. A place with two choices gives half of its
-share to each, and so on to the end of the run. The shares of all runs add up to one. So some runs divided by their
-shares estimate the number of all runs. DPOR finds more choices at a place while it explores the rest, so the shares of
+A place with two choices gives half of its share of the tree to each, and so on to the end of the run. So some runs
+divided by their shares estimate the number of all runs. DPOR finds more choices at a place later, so the shares of
 early runs are too large. Therefore the estimate uses only the last units, and is never below the number of runs so far.
-The spread is that of the estimates of single units, from the lowest tenth to the highest.
-
-The total of a command also includes the samples of a portfolio, which are not in the tree. It is at least the number of
-schedules that ran, with those of units that have no result yet.
+The total of a command also includes the samples of a portfolio, which are not in the tree.
 
 Prior art: Knuth, "Estimating the efficiency of backtrack programs" (1975). This is the weighted backtrack estimator of
 Kilby, Slaney, Thiebaux and Walsh, "Estimating search tree size" (AAAI 2006).

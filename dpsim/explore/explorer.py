@@ -11,12 +11,10 @@ Two schedules are of one *class* if they differ only in the order of steps that 
 
 * **violated**: a schedule breaks something. The result has it, with its normal form.
 * **proven**: the search has seen every class of schedules of this world, and nothing is wrong in any.
-* **bounded**: the search has seen every class, but it cut off runs that were too long. It does not know what would come
-  after the cut.
+* **bounded**: the search has seen every class, but it cut off runs that were too long.
 * **vacuous**: nothing is wrong, but no rank issued anything but decisions, sleeps and idle gets.
-* **lost**: the machine took away what a run needs. The result has earlier failures, and nothing is known of the rest.
-* **sampled**: the budget ended first. The result states the numbers of schedules and classes, and how many of the last
-  hundred schedules were new classes. If few were new, the search has probably seen most classes.
+* **lost**: the machine took away what a run needs. Earlier failures count, and nothing is known of the rest.
+* **sampled**: the budget ended first. The result says how many of the last hundred schedules were new classes.
 
 If many schedules show one problem, the result has one `Failure`. Two problems are the same if their `what` is equal.
 """

@@ -5,17 +5,12 @@
     found.point        # the step of the failing schedule after which no tried schedule finishes
     found.schedule     # the schedule that finishes, word by word
 
-`dpsim explore` prints the turning in the report of a failure. The search runs the failing schedule again and takes the
-races of its steps, from the last one to the first. For each race it makes a run in which the second step comes first,
-and all other steps keep their order as far as possible. If this run fails too, the search later takes the races of this
-run. So the first schedule that finishes has the fewest swaps. A draw that did not take its first option is swapped for
-the first option.
+For each race of the failing schedule, from the last one on, the search makes a run with the second step first. All
+other steps keep their order. A draw is swapped for its first option. If the run fails too, its own races follow later,
+so the first schedule that finishes has the fewest swaps.
 
-The *point of no return* is the step of the failing schedule after which no tried schedule finishes. The search finds it
-with random walks. A walk begins with the failing schedule up to and including a step. If a walk finishes, the point is
-later. `after` counts the walks from the point, none of which finishes. This is no proof.
-
-A schedule that fails in every tried order has no turning. `tried` counts the other orders.
+The *point of no return* is found with random walks. A walk begins with the failing schedule up to and including a step.
+If a walk finishes, the point is later. None of the `after` walks from the point finishes, which is no proof.
 
 Prior art: delta debugging on schedules (Choi and Zeller, ISSTA 2002); the backward search of rr and of Microsoft's
 time-travel debugger.

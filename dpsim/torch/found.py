@@ -3,12 +3,8 @@
     found_by_running(program, prepared)     # (("world", (0, 1)), ("world#5", (0, 1)))
 
 In this model, gloo uses another communicator for each tag, and NCCL one for each pair whose transfers are not batched.
-Ranks use such a communicator without a call that creates it, so `Rank.group` cannot create it during the run. The world
-(the ranks and communicators of a run) therefore has to list it before the run starts.
-
-If a run uses a communicator that its world lacks, dpsim aborts the run, adds the communicator and runs the program
-again. If only a later schedule uses one, that run is lost, and the next command includes it. Groups that the program
-makes with `new_group` need no such run.
+No call creates it, so the world has to list it before the run. If a run uses one that its world lacks, dpsim runs the
+program again. If only a later schedule does, that run is lost, and the next command includes it.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@
     seat.pipe                               # the socket to the child
     seat.leave()                            # ends the child
 
-The import of torch takes seconds, but a fork takes milliseconds. So dpsim starts the warm parent with the first job,
-and keeps it until dpsim's process ends. The warm parent forks a few children in advance, while dpsim explores another
-schedule. A child that no run has taken is still unused, because it has received no answer yet.
+The import of torch takes seconds, and a fork milliseconds. So the warm parent lives until dpsim's process ends. It
+forks a few children in advance. One that no run has taken is unused, because it has received no answer yet.
 """
 
 from __future__ import annotations

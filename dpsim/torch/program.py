@@ -2,10 +2,9 @@
 
     torch: {target: train.py, ranks: 4, args: [--steps, "3"], order: nccl}
 
-The target is a script, as torchrun starts it, or a function of a file (`train.py:main`), which receives the rank and
-the number of ranks. The process of a rank sends each call of torch.distributed through a pipe (`dpsim.torch.wire`).
-This protocol makes the call in the simulation, and awaits it when the process waits. So faults, delays, kills and every
-search strategy work as for any other protocol.
+The target is a script, or a function of a file (`train.py:main`), which receives the rank and the number of ranks. Each
+call of torch.distributed comes through a pipe (`dpsim.torch.wire`), and this protocol makes it in the simulation. So
+faults, delays, kills and every search strategy work as for any other protocol.
 
 `order` selects how calls are issued: `gloo` makes them on the host, `nccl` puts them on the stream of their group.
 """

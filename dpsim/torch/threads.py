@@ -7,12 +7,10 @@
     ["joins", thread, site]             it waits for the end of another thread
     ["ended"]                           its function has returned
 
-If a thread waits for another one without a time-out, its host thread waits on a new flag of the rank. If it waits with
-a time-out, its host thread receives from a mailbox, because in dpsim only a mailbox has time-outs.
+A thread waits for another one on a new flag of the rank, or with a time-out in a mailbox, which alone has time-outs.
 
-When the main thread ends, a daemon thread that waits for another thread ends too. If a daemon thread waits in a
-collective, the rank first lets everything else in the simulation happen. Then it aborts the process group, which ends
-the wait.
+When the main thread ends, a daemon thread that waits for another thread ends too. If it waits in a collective, the rank
+first lets everything else happen. Then it aborts the process group, which ends the wait.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@
     pipe.flush()
     message, blocks = pipe.receive()
 
-A message is a JSON list whose first item is its name. The bytes of arrays follow the JSON text as blocks. The pipe
-carries no pickled objects, and neither side executes what it receives. `checked` compares the types of the items with
-those that the name requires, and raises `Garbled` if they differ.
+A message is a JSON list whose first item is its name. The pipe carries no pickled objects. `checked` refuses items of
+other types than the name requires (`Garbled`).
 
     frame: length of the text, number of blocks, length of each block | the text | the blocks
 """

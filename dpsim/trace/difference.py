@@ -1,10 +1,9 @@
 """Compares two traces: equal, or the first difference and what it probably means.
 
-Two runs of one scenario are equal under two conditions. Every rank made the same decisions and learned the same from
-each op. The ops on each communicator and stream are the same, in the same order. The comparison ignores the backend,
-times, source lines, and ports that the system chose (`given_ports`). It also ignores the order in which host threads of
-a rank use objects that only they share. `compare` reports only the *first* difference, because the later ones mostly
-follow from it: in the earliest step, the earliest op of a rank.
+Two runs of one scenario are equal under two conditions. Every rank decided and learned the same. The ops on each
+communicator and stream are the same, in the same order. Ignored are backend, times, source lines, ports that the system
+chose, and the order in which host threads use objects that only they share. Later differences mostly follow from the
+*first* one:
 
     first difference: rank 1, communicator dp_cpu, op 5, in step 5
       A  step 5  dp.agree  all_reduce int32[16] on dp_cpu #5

@@ -1,21 +1,17 @@
 """The form of a trace: one line of JSON for each record, and exactly one text for each record.
 
-The body of a trace has, for each rank in ascending order, the rank's journal in the order of issue. All host threads of
-a rank are in one journal. A line has the rank, and the fields of the record's class in `dpsim.contract.ops`:
+The body has, for each rank in ascending order, the rank's journal in the order of issue, with all its host threads. A
+line has the rank, and the fields of the record's class in `dpsim.contract.ops`:
 
     {"communicator":"dp_cpu","count":8,"dtype":"int32","kind":"collective","op":"all_reduce","ordinal":4,"rank":1,"root":null,
     ...,"thread":"main",...}
 
-A line has sorted keys, no spaces and only ASCII characters. Every number is exact, and every value has its shortest
-text. So equal journals have equal bytes and an equal SHA-256 in any process. `decode` refuses every text that `encode`
-would not write.
+Keys are sorted, there are no spaces and only ASCII characters, and every value has its shortest text. So equal journals
+have equal bytes in any process. `decode` refuses every text that `encode` would not write.
 
-The form leaves out source file and line (`where`), the message of an exception, and the address of memory (`place`). It
-also leaves out records of injected faults. All of these may differ between backends or after an edit elsewhere.
-
-The value of a decision keeps its type: tuples become lists, and a float that JSON lacks becomes an object such as
-{"float": "nan"}. Templates that dpsim makes from the record classes format a record in 1.2 us, where `json.dumps` takes
-4. Prior art: RFC 8785 (canonical JSON), git's objects.
+Left out are source line (`where`), message of an exception, address of memory (`place`), and records of injected
+faults. Tuples become lists, and a float that JSON lacks becomes an object such as {"float": "nan"}. Templates made from
+the record classes format a record in 1.2 us (`json.dumps`: 4). Prior art: RFC 8785 (canonical JSON), git's objects.
 """
 
 from __future__ import annotations

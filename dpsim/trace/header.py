@@ -1,14 +1,10 @@
-"""The first line of a trace: what ran, on which backend, and the verdict. It also has the digest of the lines behind
-it.
+"""The first line of a trace: what ran, on which backend, the verdict, and the digest of the lines behind it.
 
     {"format":"dpsim-trace","version":3,"digest":"9f2c...","records":21548,"backend":"sim","verdict":"held","class":null,
     ...}
 
-The field `digest` is the SHA-256 of the body, the lines of records, and `records` is their number. All other fields may
-differ between two backends that ran the same scenario and wrote the same body. `scenario` is the whole scenario as
-plain data, so dpsim can run a trace again without the scenario file.
-
-The digest has a fixed place in the line, so the writer can insert it after it has written the body.
+`digest` is the SHA-256 of the body, the lines of records. It has a fixed place, so the writer inserts it after the
+body. `scenario` is the whole scenario as plain data, so dpsim can run a trace again without the scenario file.
 """
 
 from __future__ import annotations

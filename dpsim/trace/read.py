@@ -4,10 +4,8 @@
     for journal in trace.journals(): ...            # reads and checks the body, a rank at a time
     judge(world, trace.run())                       # reads all of it, as a run that the checks can judge
 
-A file has to be exactly what `write_trace` wrote. Otherwise the reader raises a `TraceError` with file, line, what was
-expected and what it found. It refuses another kind of file, another version, and a file that was cut off. The SHA-256
-of the body shows a changed line, even if the line itself has the right form. Only one rank's journal has to fit into
-memory.
+If a file is not exactly what `write_trace` wrote, the reader raises a `TraceError` with file, line, what was expected
+and what it found. Only one rank's journal has to fit into memory.
 """
 
 from __future__ import annotations

@@ -11,22 +11,18 @@ behind them are not part of the digest, because they may differ between backends
     steps       for a run that did not end, the last step that each program set
     times       for a timed run (not an explored one), the times of its records
 
-Traces of older versions of dpsim lack chains, steps and times.
-
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
     {"section":"chains","chains":{"app/step.py:114":[["agree","app/step.py:114"],["run","app/loop.py:9"]],...}}
     {"section":"steps","steps":{"0":3,"1":4}}
     {"section":"times","times":{"written":[[12,40,0,...],...],"over":[[3,91000,...],...]}}
-
-An explored run has one more section, its schedule, with a separate digest. `dpsim replay` repeats the run along it.
-
     {"section":"schedule","schedule":{"strategy":"dpor","digest":"5be0...","steps":["rank 2 delivers wake[0]",...]}}
 
-The writer does not copy the journals, so a trace of millions of records takes little memory. If writing fails or a user
-interrupts it, no file appears. `check_writable` tries the folder *before* a long run. If the user names a link, the
-writer replaces the file behind the link. In contrast, `kept` in `dpsim.campaign.files` chooses the name itself and
-first removes a link of that name.
+The schedule of an explored run has its own digest. Traces of older versions lack chains, steps and times.
+
+The writer does not copy the journals. `check_writable` tries the folder *before* a long run. If the user names a link,
+the writer replaces the file behind it; `kept` in `dpsim.campaign.files` chooses the name itself and first removes a
+link.
 """
 
 from __future__ import annotations

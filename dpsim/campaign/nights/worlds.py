@@ -4,15 +4,13 @@
     swarm       worlds like a scenario that holds, with drawn faults
     small       every world like it with parameters up to sizes, as far as its seconds suffice
 
-A swarm is a set of copies of a scenario, each with random faults. A copy has to hold, too, so it draws only what the
-scenario itself survives:
+A world of a swarm has to hold, too, so it draws only what the scenario itself survives:
 
     delays      always. They are shorter than each time-out, unless the scenario lets time-outs pass early
     deaths      if the scenario plants some and expects that the run holds; in a copy at most as many
     time-outs   a copy has the limit `early_timeouts` of the scenario
 
-If a protocol ends with an error because a peer came after the time-out, or because a second rank died, it does what it
-should. No copy keeps the faults that the scenario plants. If one world of a swarm fails, the others run all the same.
+An error because of a late peer or of a second death is right. So no copy keeps the planted faults of the scenario.
 """
 
 from __future__ import annotations

@@ -9,16 +9,13 @@
     frontier.over
 
 A *place* is a point of a schedule at which the search chose the next event. A *node* is a choice that no run has taken:
-the first choices of an earlier run (its *trunk*), and then another option. A run follows a node, and after it takes the
-cheapest option at each place: the one that uses least of the bounds. If a run is the first to reach a place, the other
-options of the place become nodes. So each option of each place is run once.
+the first choices of an earlier run (its *trunk*), and then another option. A run follows a node, and then takes the
+cheapest option at each place. At each place that it is the first to reach, the other options become nodes.
 
-A node has a *layer*: how much of the bounds its choices use. A layer begins when the layer before it is over. So a run
-that reaches a place first has used the least of the bounds there, whatever the order of runs is. Therefore one search
-and several searches find the same numbers of schedules and classes.
+A *layer* has the nodes whose choices use the same of the bounds. It begins when the layer before it is over. So the run
+that reaches a place first has used the least there, and any number of searches finds the same schedules and classes.
 
-A share carries the places that were known when it was made, so its runs can end early at these. It does not know the
-places that other shares find meanwhile. Two shares may then have the same place in their results, and the later one
+A share carries the places that were known when it was made. If two shares find the same place meanwhile, the later one
 does not count (`take`).
 """
 

@@ -10,10 +10,8 @@ dpsim follows what we measured on gloo (torch 2.13):
 * If the time-out of a group passes, or of a wait for a transfer: "Timed out waiting 2000ms for recv operation to
   complete". After this, each call of the rank on that group raises "Application timeout caused pair closure".
 
-On gloo, the peers of the rank whose time-out passed then raise "Connection closed by peer". In dpsim, that rank aborts
-the group, and a peer waits until its own time-out passes. The rank sends dpsim the abort before its next message. It
-sends no abort if the error ends the rank, because dpsim then reports the end of the rank. The long default time-outs of
-torch never pass in dpsim.
+The peers then raise "Connection closed by peer" on gloo. In dpsim, a peer waits until its own time-out passes. The rank
+aborts the group before its next message, unless the error ends the rank.
 """
 
 from __future__ import annotations
