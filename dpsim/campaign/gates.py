@@ -18,20 +18,24 @@ same:
     gates_of(run)                                      # of a run of the simulation
     again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
 
-A call waits without end only if the program behaves differently there (`stalled`). `unforced` lists what no gate
-forces.
+    stalled(gates_of(run), real)                       # ["rank 0: its thread adder waits before added[0] until ..."]
+    unforced(scenario, run, findings, words, "gloo")   # NotForced, which refuses a replay, or None
+
+A call waits without end only if the program behaves differently there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.campaign.gate_turns import turns_at_stores, turns_of_threads
 from dpsim.campaign.subject import Subject, kept
-from dpsim.contract.gates import EARLY, AnyGate, Gate
+from dpsim.checks.finding import Finding, can_match
+from dpsim.contract.events import failing_rank
+from dpsim.contract.gates import EARLY, Address, AnyGate, Gate, Turn
 from dpsim.contract.kinds import POLLS
 from dpsim.contract.ops import (
     ADDRESS,
@@ -40,11 +44,14 @@ from dpsim.contract.ops import (
     EVENT,
     KIND,
     LEARNED_OUTCOME,
+    MAIN,
     STORE_HOW,
     STORE_VALUE,
+    STREAM,
     RawRecord,
 )
 from dpsim.contract.schedule import CutOff
+from dpsim.contract.words import BadInput
 from dpsim.contract.world import Run
 from dpsim.explore import search
 from dpsim.runner import Result, run_scenario
@@ -53,6 +60,8 @@ from dpsim.trace import Difference, Trace, compare
 
 _CHOSEN = POLLS - {"flag"} | {"receive_any"}
 """Kinds of calls whose outcome a gate fixes. Turns fix that of a flag."""
+
+_RACES = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
 
 
 def gates_of(run: Run) -> tuple[AnyGate, ...]:
@@ -130,3 +139,83 @@ def runs_of(scenario: Scenario, number: int, seed: int = 0, base: Path | None = 
         with suppress(CutOff):
             yield subject.run(walk.current)[0]
         walk.end(True)
+
+
+def stalled(gates: Sequence[AnyGate], run: Run) -> list[str]:
+    """Returns a line for each blocked call that waits at its gate. Gates of messages have a separate finding."""
+    started, ended = set[Address](), set[Address]()
+    for rank, journal in enumerate(run.journals):
+        for raw in journal:
+            (ended if raw[KIND] == "learned" else started).add((rank, *raw[ADDRESS]))
+    lines = []
+    for gate in gates:
+        rank = gate.at[0]
+        if run.ends[rank] != "blocked":
+            continue
+        if isinstance(gate, Turn):
+            line = _out_of_turn(gate, started, ended)
+        else:
+            line = _awaited(gate, started, ended)
+        if line:
+            lines.append(f"rank {rank}: {line}")
+    return lines
+
+
+def _out_of_turn(gate: Turn, started: set[Address], ended: set[Address]) -> str:
+    """Returns a line about a call whose turn is next, if the turn before it has not happened; otherwise empty."""
+    done = ended if gate.end or gate.of == "store" else started
+    missing = gate.before not in (ended if gate.before_end else started) and gate.before[2] != ""
+    blocked = gate.at in started and gate.at not in ended if gate.of == "store" or gate.end else gate.at not in done
+    if not (missing and blocked):
+        return ""
+    what = "the end of " if gate.end else ""
+    did = "returns from" if gate.before_end else "issues"
+    before = f"rank {gate.before[0]} {did} {_named(gate.before)}"
+    return f"{_who(gate.at)} waits before {what}{_named(gate.at)} until {before}, which never happened"
+
+
+def _awaited(gate: Gate, started: set[Address], ended: set[Address]) -> str:
+    if gate.at not in started or gate.at in ended or not gate.learns or gate.learns[0] is None:
+        return ""
+    return f"{_who(gate.at)} waits in {_named(gate.at)} for {gate.learns[0]!r}, its result in the simulation"
+
+
+def _who(at: Address) -> str:
+    return "it" if at[1] == MAIN else f"its thread {at[1]}"
+
+
+def _named(at: Address) -> str:
+    thread = "" if at[1] == MAIN else f"{at[1]} "
+    return f"{thread}{at[2]}[{at[3]}]"
+
+
+class NotForced(BadInput):
+    """A real backend cannot repeat the order of this run."""
+
+
+def unforced(
+    scenario: Scenario, run: Run, findings: Sequence[Finding], words: Sequence[str], backend: str
+) -> NotForced | None:
+    """Returns why a backend cannot repeat a run; None if it can. `words`: its schedule."""
+    for what, why in _unforced(scenario, run, findings, words):
+        message = f"{scenario.name}: the {backend} backend cannot force {what}: {why}"
+        return NotForced(f"{message}; replay it on the simulation (--backend sim)")
+    return None
+
+
+def _unforced(
+    scenario: Scenario, run: Run, findings: Sequence[Finding], words: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    raising = next((rank for rank in map(failing_rank, words) if rank is not None), None)
+    if raising is not None:
+        yield f"what the device of rank {raising} does before its kernel raises", "gates hold a stream at events alone"
+    if any(one.klass == "RACE:REUSED_IN_FLIGHT" for one in findings):
+        yield "which memory an allocator gives out again", "torch's own allocator decides"
+    off = scenario.checks.switched_off
+    if any(can_match(race, one) for race in _RACES for one in off) and _streams(run) > 1:
+        yield "the order in which two streams use memory", "gates hold a host, and a stream at an event alone"
+
+
+def _streams(run: Run) -> int:
+    used = [{raw[STREAM] for raw in journal if raw[KIND] == "launch"} for journal in run.journals]
+    return max(map(len, used), default=0)

@@ -30,7 +30,6 @@ from typing import TypeAlias
 from dpsim.campaign.bounds import OF_LIMITS
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.interrupts import with_done
-from dpsim.campaign.missing_exhibits import nothing_to_show
 from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
@@ -255,7 +254,7 @@ def exhibition(
     shown = [entry for entry in entries if entry.name.lower() in files]
     without = [entry.name for entry in entries if entry.name.lower() not in files]
     if not shown:
-        raise ScenarioNotFound(nothing_to_show(without))
+        raise ScenarioNotFound(_nothing_to_show(without))
     end = None if seconds is None else time.monotonic() + seconds
     done = Exhibition([], without, limit, [entry.name for entry in shown])
 
@@ -282,3 +281,16 @@ def exhibition(
         with_done(error, done)
         raise
     return done
+
+
+def _nothing_to_show(variants: Sequence[str]) -> str:
+    """Names the files to write for these variants. Without any, no variant is registered."""
+    if not variants:
+        return "nothing to show: none of the exhibits is named after a variant"
+    names = ", ".join(f"{name.lower()}.yaml" for name in variants)
+    one = len(variants) == 1
+    which, own = ("this scenario", variants[0]) if one else ("such a scenario", "the name of its variant")
+    return (
+        f"nothing to show: none of the exhibits is named {names}; write {which}, with protocol.variant: {own}, and "
+        "give its folder by --exhibits"
+    )

@@ -23,12 +23,10 @@ from pathlib import Path
 
 from dpsim.campaign.calls import with_calls, with_calls_along
 from dpsim.campaign.explored import explore_subject
-from dpsim.campaign.gates import gates_of
-from dpsim.campaign.stalled import stalled
+from dpsim.campaign.gates import gates_of, stalled, unforced
 from dpsim.campaign.stepping import Stepping, stepping
 from dpsim.campaign.subject import Subject, kept, problem
 from dpsim.campaign.token import Token
-from dpsim.campaign.unforced import unforced
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.words import with_services

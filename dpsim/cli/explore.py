@@ -11,6 +11,7 @@ parameters are up to the given sizes (`dpsim.scenario.parameters`). If a trace c
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -20,7 +21,6 @@ from dpsim.cli import coverage_text, explore_against, explore_work, explore_worl
 from dpsim.cli import explore_options as options
 from dpsim.cli.console import BAD_INPUT, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.explore_again import TypedCommand
-from dpsim.cli.explore_bounds import refuse_bounds
 from dpsim.cli.explore_display import Display, end, warn
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
@@ -40,6 +40,7 @@ from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
     from dpsim.campaign.against import AgainstBackend
+    from dpsim.campaign.bounds import Bounds
     from dpsim.campaign.cut_short import Limit
     from dpsim.campaign.files import Options, Outcome
     from dpsim.scenario import Scenario
@@ -108,7 +109,7 @@ def explore(
         _refuse_both(swarm, all_up_to, keep_going)
         backend = explore_against.wanted(against, [one for one, _ in chosen], shown.again.options)
         of_a_set = swarm is not None or all_up_to is not None
-        refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
+        _refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
         with (
             explore_work.opened(work, resume, chosen, search, worlds) as kept,
@@ -189,3 +190,14 @@ def _limit(one: Outcome, options: Options) -> Limit:
     from dpsim.campaign.cut_short import limit_of
 
     return limit_of(one.explored.exploration, options.strategy, options.schedules, options.seconds is not None)
+
+
+def _refuse_bounds(bounds: Bounds, strategy: str, of_a_set: bool, scenarios: Iterable[Scenario]) -> None:
+    named = [f"--{key.replace('_', '-')}" for key, number in bounds._asdict().items() if number is not None]
+    for scenario in scenarios:
+        limits = bounds.of(scenario, type(bounds)())._asdict()
+        named += [f"{scenario.name}: limits.{key}" for key, number in limits.items() if number is not None]
+    if named and of_a_set:
+        fail(f"{named[0]}: not together with --swarm or --all-up-to; explore one scenario", BAD_INPUT)
+    if named and strategy not in ("portfolio", "dpor"):
+        fail(f"{named[0]}: bounds a search of all schedules, and {strategy} samples; leave --strategy out", BAD_INPUT)

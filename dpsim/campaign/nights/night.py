@@ -10,17 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+from xml.etree import ElementTree
 
 from dpsim.campaign import museum
 from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.files import Options
 from dpsim.campaign.interrupts import with_done
 from dpsim.campaign.nights.idle import row_of_none
-from dpsim.campaign.nights.mistakes import visits
-from dpsim.campaign.nights.pytest_report import rows_of_tests
-from dpsim.campaign.nights.rows import BEGINS, NightRow, append, file_of
+from dpsim.campaign.nights.rows import BEGINS, Found, NightRefused, NightRow, append, file_of
 from dpsim.campaign.nights.sizes import Size
-from dpsim.campaign.nights.worlds import Base, as_written, small_worlds, swarms
+from dpsim.campaign.nights.worlds import Base, as_written, small_worlds, swarms, visits
 from dpsim.contract.registry import VariantEntry
 from dpsim.contract.schedule import OutOfTime
 from dpsim.contract.words import counted
@@ -32,6 +31,10 @@ PARTS = ("scenarios", "swarm", "small", "museum", "tests")
 
 Visit: TypeAlias = Callable[[Callable[[], bool]], Iterator[NightRow]]
 """Runs the museum until the time has expired."""
+
+BROKEN = ("failure", "error")
+LONGEST = 500
+"""The most characters of the text of a failed test."""
 
 
 class Night(NamedTuple):
@@ -156,3 +159,25 @@ def _rows(
                 raise OutOfTime
         if none:
             yield row_of_none(part)
+
+
+def rows_of_tests(file: Path) -> Iterator[NightRow]:
+    """Yields a row for each test of a `pytest --junitxml`, such as fuzzers. Raises OSError, and NightRefused."""
+    try:
+        cases = [*ElementTree.parse(file).getroot().iter("testcase")]
+        seconds = [float(case.get("time", "0")) for case in cases]
+    except (ElementTree.ParseError, ValueError) as error:
+        raise NightRefused(f"{file}: no report of tests ({error}); expected the file of pytest --junitxml") from None
+    for case, took in zip(cases, seconds, strict=True):
+        name = f"{case.get('classname', '')}::{case.get('name', '')}"
+        broken = [part for part in case if part.tag in BROKEN]
+        skipped = next((part.get("message", "") for part in case if part.tag == "skipped"), None)
+        says = [(part.get("message", "") or "").partition("\n")[0][:LONGEST] for part in broken]
+        yield NightRow(
+            part="tests",
+            name=name,
+            verdict="failed" if broken else "passed" if skipped is None else "skipped",
+            seconds=max(took, 0.0),
+            failures=tuple(Found(what=part.tag, message=text) for part, text in zip(broken, says, strict=True)),
+            left_out=skipped or "",
+        )

@@ -1,8 +1,9 @@
-"""Worlds: the three parts of a night that explore scenarios, with one row for each scenario.
+"""Worlds: the four parts of a night that explore, with one row for each scenario, or for each variant of the museum.
 
     scenarios   each scenario as it is written
     swarm       worlds like a scenario that holds, with drawn faults
     small       every world like it with parameters up to sizes, as far as its seconds suffice
+    museum      every strategy searches for each known bug, and the same scenario without the bug has to hold
 
 A world of a swarm has to hold, too, so it draws only what the scenario itself survives:
 
@@ -17,11 +18,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
+from dpsim.campaign import museum
 from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.files import SHARE, Options, explore_some, kept
@@ -29,6 +31,8 @@ from dpsim.campaign.nights.idle import without_sizes
 from dpsim.campaign.nights.rows import Found, NightRow
 from dpsim.campaign.nights.sizes import Size
 from dpsim.campaign.swarm import swarm_of
+from dpsim.contract.registry import VariantEntry
+from dpsim.contract.schedule import OutOfTime
 from dpsim.diagnose.words import told
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.small.worlds import all_up_to
@@ -42,6 +46,8 @@ Limits: TypeAlias = Callable[[], Options]
 
 AT_ONCE = 16
 """The number of worlds that are explored together."""
+
+CUT = "its time was up before its searches ended"
 
 
 def as_written(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[NightRow]:
@@ -180,3 +186,43 @@ def _failures(name: str, scenario: Scenario, one: Explored, problem: str, option
         message = message if scenario.name == name else f"{scenario.name}: {message}"
         show = "" if trace is None else f"dpsim replay {trace}"
         yield Found(what=shown.failure.problem.what, message=message, show=show)
+
+
+def visits(
+    entries: Sequence[VariantEntry], files: Mapping[str, Path], size: Size, expired: Callable[[], bool]
+) -> Iterator[NightRow]:
+    """Yields a row for one in `size.visited` variants (known bugs).
+
+    A variant without an exhibit is left out, and an invalid exhibit is a failure. Raises OutOfTime once the time has
+    `expired`. The variant whose search this ends has a row that says so.
+    """
+    for entry in entries[:: size.visited]:
+        file, start, coverage = files.get(entry.name.lower()), time.monotonic(), Coverage()
+        if file is None:
+            yield NightRow(part="museum", name=entry.name, left_out="it has no exhibit")
+            continue
+        try:
+            shown = museum.row(entry, file, size.museum_schedules, expired)
+        except ScenarioError as error:
+            yield NightRow(part="museum", name=entry.name, failures=(Found(what=str(error)),))
+            continue
+        except OutOfTime:
+            spent = round(time.monotonic() - start, 2)
+            yield NightRow(part="museum", name=entry.name, seconds=spent, left_out=CUT)
+            raise
+        variant, twin = shown.subjects
+        searches = [one for some in shown.searches.values() for one in some]
+        coverage.add(variant, *searches)
+        coverage.add(twin, shown.twin)
+        yield NightRow(
+            part="museum",
+            name=entry.name,
+            verdict="not as registered" if shown.wrong else "as registered",
+            worlds=coverage.worlds,
+            schedules=sum(one.runs for one in [*searches, shown.twin]),
+            seconds=round(time.monotonic() - start, 2),
+            failures=tuple(
+                Found(what=wrong, message=wrong, show=f"dpsim museum --only {entry.name}") for wrong in shown.wrong
+            ),
+            reached=coverage.counts,
+        )

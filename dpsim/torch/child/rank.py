@@ -30,7 +30,6 @@ import torch.distributed as dist
 
 from dpsim.torch.child import clocks, drawn, files, installed, threads, works
 from dpsim.torch.child.frames import raised_at
-from dpsim.torch.child.long_errors import cut_in_the_middle
 from dpsim.torch.child.pipe import ANSWERS, open_pipe, refused_in_threads, say, tell
 from dpsim.torch.child.uncovered import CannotRun, NotCovered
 from dpsim.torch.wire import Pipe, checked
@@ -39,6 +38,8 @@ PRINT = "DPSIM_TORCH_PRINT"
 """An environment variable. If it is set, ranks print to the output of dpsim; otherwise their output is discarded."""
 LOCAL = "127.0.0.1"
 PORT = "29401"
+HEAD, TAIL = 500, 1_400
+"""The characters of an exception's text that stay at its beginning and at its end, because a journal keeps 2,000."""
 
 
 def begin(pipe: Pipe) -> NoReturn:
@@ -137,3 +138,13 @@ def _takes(called: Callable[..., Any]) -> int:
         return 2
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return min(sum(kind in plain for kind in kinds), 2)
+
+
+def cut_in_the_middle(text: str) -> str:
+    """Returns a text without its middle, because the last line often names the exception of a traceback in the text.
+
+    >>> cut_in_the_middle("short"), cut_in_the_middle("a" * 1_000 + "b" * 2_000)[495:535]
+    ('short', 'aaaaa ... 1,100 characters cut ... bbbbb')
+    """
+    left = len(text) - HEAD - TAIL
+    return text if left <= 50 else f"{text[:HEAD]} ... {left:,} characters cut ... {text[-TAIL:]}"
