@@ -418,9 +418,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> Generator[None]:
-    """Reads the token of --dpsim-replay after pytest has imported and selected the tests, because test modules register
-    protocols. Does nothing if the collection failed, because pytest reports that.
-    """
+    """Reads the token of --dpsim-replay behind the import of the tests, which register protocols."""
     yield
     word = session.config.getoption("dpsim_replay")
     if word is None or session.testsfailed:
@@ -479,10 +477,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Ends the session if the user quit pdb in a program. Hypothesis would take the Exit of pytest's pdb for a failure,
-    and shrink it. Fails a Hypothesis test in which no rank coordinated anything in any drawn world, because it has
-    tested nothing.
-    """
+    """Ends the session if the user quit pdb. Fails a test of Hypothesis all of whose worlds were vacuous."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -522,11 +517,7 @@ def require_gpus(wanted: int) -> None:
 
 
 def gpus_wanted(item: pytest.Item) -> int | None:
-    """Returns the count of the closest marker `gpu`, or None.
-
-    The result is None for a test of another plugin, and for a marker with other arguments, which belongs to another
-    plugin.
-    """
+    """Returns the count of the closest marker `gpu`, or None. It reads no marker of another plugin."""
     marker = item.get_closest_marker("gpu")
     if marker is None or not (isinstance(item, ScenarioItem) or "dpsim_backend" in getattr(item, "fixturenames", ())):
         return None

@@ -70,10 +70,9 @@ def against(
     all_runs: bool = False,
     progress: Callable[[int, int | None], None] = lambda done, total: None,
 ) -> Against:
-    """Runs an explored world on a backend, and notes the result in `explored.against`, too.
-
-    `all_runs`: go on after the first unseen outcome. The subject has to be that of a scenario, explored with
-    `Subject.outcomes`. Raises Lost, and BackendUnavailable if the backend cannot run the world.
+    """Runs an explored world of a scenario on a backend, and notes the result in `explored.against`, too. The search
+    has to have `Subject.outcomes`. `all_runs`: go on after the first unseen outcome. Raises Lost, and
+    BackendUnavailable.
     """
     subject, seen = explored.subject, explored.exploration.outcomes
     result = explored.against = Against(wanted.backend, wanted.runs, explored.exploration.verdict == "proven")

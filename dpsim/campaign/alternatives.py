@@ -46,10 +46,7 @@ FEWEST = 8
 
 
 def of_result(extras: Extras, result: Result, base: Path | None = None) -> Extras:
-    """Returns the extras for a single run. Also adds to the run the calls that led to its culprit's line.
-
-    Only a run of the simulation gets events to swap. `base` is the folder of the scenario's files.
-    """
+    """Returns the extras for a single run of a scenario in `base`, and adds the calls that led to its culprit."""
     if result.primary is None or result.run.lost:
         return extras
     with no_breakpoints():

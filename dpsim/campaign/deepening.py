@@ -66,10 +66,9 @@ def explore_bounded(
     base: Path | None = None,
     options: Options = Options(),  # noqa: B008  # immutable
 ) -> tuple[Scenario, Explored] | None:
-    """Explores a scenario whose limits contain bounds, level by level. None if it has no bounds.
-
-    Returns the scenario (or the failing variant of it with fewer deaths) and the result. Writes no traces. Raises
-    ValueError for a strategy that samples.
+    """Explores a scenario whose limits contain bounds, level by level, and writes no traces. Returns the scenario, or
+    its failing variant with fewer deaths, and the result; None without bounds. Raises ValueError for a strategy that
+    samples.
     """
     bounds = Bounds.of(scenario, options.bounds)
     if not bounds.binds:

@@ -55,11 +55,10 @@ run depends on more than the schedule (state that outlives a run, a clock). No v
 
 @dataclass
 class Shown:
-    """A failure, and the run that shows it: along its normal form, or else along the schedule that failed first.
-
-    In the second case it is not `confirmed`. `run` is None if neither shows it. `schedule` is that of the run.
-    `by_default`: the default order shows it, too. `events`: what further runs found, once a report needs it. `shared`:
-    that a rank acts differently alone, so that real processes may not fail; only of the first failure.
+    """A failure, and the run that shows it: along its normal form, or else, not `confirmed`, along the schedule that
+    failed first. `run` is None if neither shows it. `by_default`: the default order shows it, too. `events`: what
+    further runs found. `shared`: a rank acts differently alone, so real processes may not fail; only of the first
+    failure.
     """
 
     failure: Failure
@@ -97,10 +96,8 @@ class Shown:
 
 @dataclass(repr=False)
 class Explored:
-    """The result of an exploration.
-
-    `shown`: its failures, in the order in which they were found. `looked`: the result of running ranks alone.
-    `how_far`: its progress in units. `against`: runs on real processes (`dpsim.campaign.against`).
+    """The result of an exploration. `shown`: its failures, in the order in which they were found. `looked`: of running
+    ranks alone. `how_far`: its progress in units. `against`: runs on real processes (`dpsim.campaign.against`).
     """
 
     subject: Subject
@@ -201,10 +198,8 @@ class Explored:
 
 
 def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
-    """Returns the result, with a run for each failure. `seconds`: the time that exploring took.
-
-    If only the timed run shows a failure, that run is the evidence. If the machine lacks memory for a run, the result
-    is lost.
+    """Returns the result, with a run for each failure. `seconds`: the time that exploring took. If only the timed run
+    shows a failure, it is the evidence. If the machine lacks memory for a run, the result is lost.
     """
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time

@@ -43,11 +43,8 @@ class Cluster(Protocol):
 
 
 class Options(NamedTuple):
-    """How to explore.
-
-    `seconds`: for all scenarios together; None for no limit. `keep_going`: continue after a failure. `work`: the folder
-    of results. `cluster`: other machines. `bounds`: from the command line (`dpsim.campaign.deepening`). `outcomes`:
-    collect what ranks learn (`dpsim.campaign.against`).
+    """How to explore. `seconds`: for all scenarios together; None for no limit. `work`: the folder of results.
+    `cluster`: other machines. `bounds`: from the command line. `outcomes`: collect what ranks learn.
     """
 
     strategy: str = "portfolio"
@@ -79,9 +76,8 @@ def explore_files(
     progress: Callable[[int, int | None], None] | None = None,
     watch: Callable[[HowFar], None] = lambda how_far: None,
 ) -> list[Outcome]:
-    """Explores scenarios, each given with the folder of its file. Raises like `explore_all` and `Subject.of`.
-
-    `progress` receives the number of schedules so far, and `watch` the progress of the exploration.
+    """Explores scenarios, each with the folder of its file. Raises like `explore_all` and `Subject.of`. `progress`
+    receives the number of schedules so far, and `watch` the progress of the exploration.
     """
     found = explore_some(scenarios, options, options.seconds, progress, watch=watch)
     return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
@@ -96,10 +92,8 @@ def explore_some(
     start: int = 0,
     watch: Callable[[HowFar], None] = lambda how_far: None,
 ) -> list[Explored]:
-    """Explores some scenarios without writing traces.
-
-    One of `share` scenarios has repeated runs. `start` is the number of scenarios before these. The ranks of a scenario
-    run alone if it is the only one.
+    """Explores scenarios without writing traces. One of `share` has repeated runs; `start` scenarios were before these.
+    The ranks of a scenario run alone if it is the only one.
     """
     return explore_all(
         [

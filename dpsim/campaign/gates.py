@@ -128,10 +128,7 @@ def again(scenario: Scenario, run: Run, backend: str, base: Path | None = None) 
 
 
 def runs_of(scenario: Scenario, number: int, seed: int = 0, base: Path | None = None) -> Iterator[Run]:
-    """Yields runs of a scenario on the simulation: a timed one, and then `number - 1` along random schedules.
-
-    Skips runs that are cut off. Raises ScenarioError for a scenario that cannot run, and Lost.
-    """
+    """Yields whole runs on sim: a timed one, then `number - 1` random ones. Raises ScenarioError, and Lost."""
     yield kept(run_scenario(scenario, base=base).run)
     subject, walk = Subject.of(scenario, base), search("random", seed)
     for _ in range(number - 1):

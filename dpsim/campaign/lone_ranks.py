@@ -105,9 +105,7 @@ def looked_at(subject: Subject, pasts: Pasts, seconds: float) -> Looked:
 
 
 def shared_in(subject: Subject, run: Run, schedule: Sequence[str], seconds: float) -> str:
-    """Returns that a rank of a failing run acts differently alone, in words; empty if none does. Real processes may not
-    fail then, because they share nothing.
-    """
+    """Returns that a rank of a failing run acts differently alone, or "". Real processes share nothing."""
     pasts = dict[bytes, Sequence[str]]()
     note(pasts, run.journals, schedule)
     looked = looked_at(subject, pasts, seconds)

@@ -177,7 +177,6 @@ def seek(
     repeats: bool = False,
 ) -> Exploration:
     """Runs schedules up to the first whose primary finding has a class. `seen` receives the first of each class.
-
     `repeats`: repeats some runs, as every exploration does. Raises OutOfTime once the time has `expired`.
     """
 
@@ -246,10 +245,9 @@ def exhibition(
     seconds: float | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> Exhibition:
-    """Returns the rows of all variants with an exhibit, as far as the time suffices, and calls `progress(done, total)`.
-
-    `elsewhere` makes rows on other machines. Raises ScenarioNotFound without any exhibit, and ScenarioError for an
-    invalid one. A KeyboardInterrupt carries the rows so far (`Exhibition`) as its `done`.
+    """Returns the rows of all variants with an exhibit, as far as the time suffices. `elsewhere` makes rows on other
+    machines. Raises ScenarioNotFound without any exhibit, and ScenarioError for an invalid one. A KeyboardInterrupt
+    carries the rows so far (`Exhibition`) as its `done`.
     """
     shown = [entry for entry in entries if entry.name.lower() in files]
     without = [entry.name for entry in entries if entry.name.lower() not in files]

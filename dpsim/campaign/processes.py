@@ -78,11 +78,10 @@ def explore_all(
     watch: Callable[[HowFar], None] = lambda how_far: None,
     elsewhere: OtherMachines | None = None,
 ) -> list[Explored]:
-    """Explores programs: at most `schedules` schedules of each, and for at most `seconds` in all.
-
-    `progress` receives the number of schedules now and then, and `watch` the progress in units. `store` keeps results.
-    `elsewhere` executes the units in place of local processes. Raises ValueError for an unknown strategy. A
-    KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
+    """Explores programs: at most `schedules` schedules of each, and for at most `seconds` in all. `progress` receives
+    the number of schedules, and `watch` the progress in units. `store` keeps results. `elsewhere` executes the units in
+    place of local processes. Raises ValueError for an unknown strategy. A KeyboardInterrupt carries what was done
+    (`dpsim.campaign.interrupts`).
     """
     search(strategy)
     subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run

@@ -49,9 +49,8 @@ SMALLEST = "other drawn scenarios may fail for another cause: run the test again
 
 
 class DoesNotHold(AssertionError):
-    """The exception of `holds`. `replay`: a command that repeats the failure, or empty. `file`: the saved scenario.
-    `results`: the folder of the failure, or None. `step`: a command that prints each choice of the run, or empty.
-    `drawn`: Hypothesis drew the scenario.
+    """The exception of `holds`. `replay`, `step`: commands that repeat the failure, or print each choice of its run; or
+    empty. `file`: the saved scenario. `results`: the folder of the failure, or None. `drawn`: by Hypothesis.
     """
 
     def __init__(
@@ -193,10 +192,8 @@ def _explored(
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
-    """Repeats the failure of a token: first along its schedule, then in every schedule, as `holds` found it.
-
-    Raises DoesNotHold if either is not as the scenario expects. `replay` is the command for the failure, and `saved`
-    says where it comes from. If another schedule fails now, the command and the results are of that one.
+    """Repeats the failure of a token, called `replay`: first along its schedule, then in every schedule, as `holds`
+    found it. Raises DoesNotHold if either is not as expected, with the command of the schedule that fails now.
     """
     __tracebackhide__ = True
     from dpsim.campaign.alternatives import of_replayed

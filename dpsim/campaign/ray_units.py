@@ -139,9 +139,8 @@ class RayUnits:
 def each(
     ray: Any, function: Callable[..., Any], arguments: Sequence[Any], width: int, end: float | None
 ) -> Iterator[tuple[int, Any]]:
-    """Executes a task for each argument, and yields its number and result, in the order in which tasks end.
-
-    `function` receives the argument and the remaining seconds. A task that is lost four times yields a `Lost`.
+    """Executes a task for each argument and the remaining seconds, and yields its number and result, in the order of
+    the ends. A task that is lost four times yields a `Lost`.
     """
     task = ray.remote(function).options(num_cpus=1, max_retries=0)
     waiting, lost, under_way = [*range(len(arguments))][::-1], [0] * len(arguments), dict[Any, int]()

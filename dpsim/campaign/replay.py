@@ -46,14 +46,11 @@ CHANGED = "the schedule does not fit any more, for the program or the scenario h
 
 @dataclass
 class Replayed:
-    """A repeated run.
-
-    `name`: of the trace or token. `klass`: the class of the finding in it; None without one. `difference`: the first
-    record that differs from the trace; None if all are equal. `noted`: the words of the schedule; None without one.
-    `skipped`, `added`: words of the schedule that did not fit, and choices without one (fallback mode). `simulated`:
-    for another backend, the run that gave the gates. `stalled`: the gates at which the run hangs. `schedule`: what was
-    chosen in an untimed run of the simulation. `base`: the folder of the scenario's files; None for the working folder.
-    `fingerprint`: the fingerprint of the failure, as `dpsim explore` prints it, for a run along a schedule; else empty.
+    """A repeated run. `name`: of the trace or token. `klass`: the class of its finding. `difference`: the first record
+    that differs from the trace. `noted`: the words of the schedule. `skipped`, `added`: words that did not fit, and
+    choices without one (fallback mode). `simulated`: for another backend, the run that gave the gates. `stalled`: the
+    gates at which the run hangs. `schedule`: of an untimed run of the simulation. `base`: the folder of the scenario's
+    files, or None. `fingerprint`: as `dpsim explore` prints it, of a run along a schedule; else empty.
     """
 
     name: str
@@ -100,11 +97,10 @@ class Replayed:
 
 
 def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, looks: Stepping | None = None) -> Replayed:
-    """Repeats the run of a trace, or on another backend runs it at the gates of the simulated run.
-
-    Raises Mismatch if a schedule does not fit (strict mode), and TraceError for a damaged trace or one whose scenario
-    this version cannot read. Raises ScenarioError for a file that cannot be read. On another backend it raises like
-    `run_scenario`. `looks` is a debugger of the simulated run; StoppedAt if it stops that run.
+    """Repeats the run of a trace, or on another backend runs it at the gates of the simulated run. Raises Mismatch if a
+    schedule does not fit (strict mode), TraceError for a damaged trace or an unreadable scenario, and ScenarioError for
+    an unreadable file. On another backend it raises like `run_scenario`. `looks`: a debugger, which may raise
+    StoppedAt.
     """
     for _ in trace.journals():  # reading to the end checks all records, and gives the schedule
         pass
@@ -178,10 +174,8 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
 
 
 def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
-    """Repeats the run of a token, in fallback mode.
-
-    If the token has no schedule, because it was too long, searches for the failure as before. Raises Mismatch if the
-    run now polls without end, and ScenarioError if its protocol cannot run it.
+    """Repeats the run of a token, in fallback mode; without a schedule, which was too long, it searches for the
+    failure. Raises Mismatch if the run now polls without end, and ScenarioError if its protocol cannot run it.
     """
     subject = Subject.of(token.scenario)
     looks = looks or Stepping()

@@ -51,9 +51,7 @@ MOST = 200_000
 
 
 class Failed(NamedTuple):
-    """A failure. `report`: the whole report as text. `fingerprint`: equal for equal failures. `schedule`: for an
-    untimed run. `extras`: the events whose swap lets the run finish, for the picture.
-    """
+    """A failure. `report`: all of it. `schedule`: of an untimed run. `extras`: events to swap, for the picture."""
 
     scenario: Scenario
     world: World
@@ -142,10 +140,8 @@ def results_of(result: Result, told: str, folder: Path = FOLDER, extras: Extras 
 
 
 def results_of_replayed(replayed: Replayed, world: World, extras: Extras, folder: Path = FOLDER) -> Path | None:
-    """Writes the results of a replayed run that is not as its scenario expects; None for any other.
-
-    The report is the whole one, because the folder may be that of the run that failed first, with a report as long.
-    Also None for a trace in a folder of results, because the replay would overwrite it.
+    """Writes the results of a replay that is not as expected; else None. Also None for a trace in such a folder,
+    because the replay would overwrite it. The report is whole, because the folder may be that of the first run.
     """
     findings, run = replayed.findings, replayed.run
     expected = replayed.scenario.expected

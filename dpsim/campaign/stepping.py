@@ -74,12 +74,10 @@ def break_address(text: str) -> BreakAddress:
 
 
 class Stepping:
-    """A debugger of a replay.
-
-    `until`: the step before which the run stops. `at`: the op at which it calls `debug`, with the frame of the program,
-    this object and the rank. `debug` returns whether the user quits. `say`: receives the lines after each choice; None
-    for no lines. `told` counts these choices. `last`: the last op of the rank of
-    `at`, and `sites`: the sites of its ops, which help if `at` is not reached.
+    """A debugger of a replay. `until`: the step before which the run stops. `at`: the op at which it calls `debug`
+    (with the program's frame, this object and the rank), which returns whether the user quits. `say` receives the lines
+    of each choice, of which there were `told`. `last`, `sites`: of the rank's ops, for the case that `at` is not
+    reached.
     """
 
     def __init__(

@@ -45,9 +45,7 @@ def search_path() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Origin:
-    """The data from which another process makes the program: protocol, arguments, and the environment, the working
-    directory and `sys.path` before any run.
-    """
+    """What another process makes the program from: protocol, arguments, environment, folder and `sys.path`."""
 
     protocol: str
     args: Any
@@ -67,13 +65,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Subject:
-    """A program in a world.
-
-    `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: runs are cut off after this number
-    of steps. `expected`: the expected result. `make`: makes the program and what it prepares anew; without it they are
-    copied. `repeats`: repeat some runs (`dpsim.campaign.repeats`). `origin`: for a program that another process can
-    make. `alone`: run its ranks alone at any cost (`dpsim.campaign.lone_ranks`). `outcomes`: a search collects what its
-    ranks learn (`dpsim.campaign.learned`).
+    """A program in a world. `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: the most
+    steps of a run. `make`: makes program and `prepared` anew; without it they are copied. `repeats`: repeat some runs.
+    `origin`: for a program that another process can make. `alone`: run its ranks alone at any cost. `outcomes`: a
+    search collects what its ranks learn (`dpsim.campaign.learned`).
     """
 
     world: World

@@ -36,11 +36,9 @@ from dpsim.sim.hosts.overtime import interrupted
 
 @dataclass
 class Unit:
-    """A part of an exploration: `schedules` schedules of one subject.
-
-    `state`: where DPOR continues, or the nodes of a search within bounds. `in_time`: first judge the timed run.
-    `number`: its position in the order of units. `branch`: of the tree of DPOR, or of the frontier. `lost`: how often
-    its process died.
+    """A part of an exploration: `schedules` schedules of one subject. `state`: where DPOR continues, or the nodes of a
+    search within bounds. `in_time`: first judge the timed run. `number`: in the order of units. `branch`: of DPOR's
+    tree, or of the frontier. `lost`: how often its process died.
     """
 
     subject: int
@@ -57,11 +55,9 @@ class Unit:
 
 @dataclass
 class UnitResult:
-    """The result of a unit.
-
-    `keys`: the class of each whole run. `over`: the strategy has nothing left. `asked`: what to try at nodes that other
-    branches share. `share`: log2 of the runs' share of DPOR's tree. `whole`: neither the clock nor the machine cut the
-    unit short, so a repetition gives the same result.
+    """The result of a unit. `keys`: the class of each whole run. `over`: the strategy has nothing left. `asked`: what
+    to try at nodes that other branches share. `share`: log2 of the runs' share of DPOR's tree. `whole`: neither the
+    clock nor the machine cut the unit short, so a repetition gives the same result.
     """
 
     unit: Unit
@@ -129,10 +125,8 @@ def bare(state: Any) -> Any:
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
-    """Returns a digest of a class by its labels, which is equal in every process.
-
-    For each step it includes only the last causes: those that are causes of no other cause. The others follow from
-    these.
+    """Returns a digest of a class by its labels, equal in every process. For each step it includes only the last
+    causes, from which the others follow.
     """
     ordered = sorted(key, key=lambda step: step[1].bit_count())  # a step has more causes than any of its causes has
     steps, known = 0, list[tuple[int, int]]()

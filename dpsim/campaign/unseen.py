@@ -41,10 +41,9 @@ SHOWN = 4
 
 
 class Unseen(NamedTuple):
-    """An outcome that the search did not see. `run`: the number of the run, from 1. `actor`: the thread that left the
-    seen outcomes first. `learned`: what it learned there. `where`: file and line. `seen`: what it learned there in the
-    schedules; empty if each actor learned this in some schedule, but never all together. `together`: those actors.
-    `early`: a time-out that passed early explains it.
+    """An outcome that the search did not see. `run`: from 1. `actor`: the thread that left the seen outcomes first, and
+    what it learned `where`. `seen`: what it learned there in the schedules; empty if no schedule had all actors like
+    this `together`. `early`: a time-out that passed early explains it.
     """
 
     run: int

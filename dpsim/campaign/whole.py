@@ -34,15 +34,12 @@ LISTED = 1_000
 
 
 class Whole(NamedTuple):
-    """The result of exploring all worlds of a set.
-
-    `explored`: the number of explored worlds, up to the first violated one (`first`), which is world `number`, from 1.
-    If a limit ended the search, processes may have begun a world and not an earlier one. `verdicts`: the number of
-    worlds with each verdict. `probes`: in how many worlds each probe was reached. `never_applied`: why planted
-    faults happened in no world at all. `assumes`: what the verdicts assume. `expected`: the expected result of all
-    `total` worlds. `lost`: why the machine could not run world `number`. `alone`: in how many worlds ranks ran alone.
-    `cuts`: the worlds that a limit cut short. `unjudged`: in how many explored worlds no run was judged. `unended`: in
-    how many other ones a run did not end although its schedule kept no event waiting.
+    """The result of exploring all worlds of a set, up to the first violated one (`first`), which is world `number`,
+    from 1. `verdicts`: the worlds with each verdict. `probes`: in how many worlds each was reached. `never_applied`:
+    why planted faults happened in no world. `expected`: of all `total` worlds. `lost`: why the machine could not run
+    world `number`. `alone`: in how many worlds ranks ran alone. `cuts`: the worlds that a limit cut short. `unjudged`:
+    in how many explored worlds no run was judged. `unended`: in how many others a run did not end although its schedule
+    kept no event waiting.
     """
 
     explored: int
@@ -64,9 +61,7 @@ class Whole(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict on all worlds together. It is "vacuous" if no rank communicated in any explored world. Drawn
-        worlds are at most sampled, because the search lacks all others.
-        """
+        """The verdict on all worlds. Drawn worlds are at most sampled, because the search lacks all others."""
         of_each = self.of_each
         return "sampled" if self.drawn and of_each in ("proven", "bounded") else of_each
 
@@ -85,9 +80,7 @@ class Whole(NamedTuple):
 
     @property
     def unmet(self) -> str | None:
-        """Why the result is not as expected; None if it is. Each world has to be as expected, so each drawn world may
-        be proven. A violated world may be too small for its planted faults.
-        """
+        """Why the result is not as expected, or None. A violated world may be too small for its faults."""
         if self.lost:
             return f"lost: {self.lost.splitlines()[0]}"
         if self.first is not None:
@@ -106,11 +99,8 @@ def explore_whole(
     coverage: Coverage | None = None,
     drawn: bool = False,
 ) -> Whole:
-    """Explores all worlds in order, up to the first violated one or until the time is used up. `drawn`: they are a
-    random sample.
-
-    `progress` receives the number of finished worlds, and `coverage` each explored one. A KeyboardInterrupt carries the
-    result so far (`dpsim.campaign.interrupts`).
+    """Explores all worlds in order, up to the first violated one or until the time is used up. `drawn`: a random
+    sample. `progress` receives the number of finished worlds. A KeyboardInterrupt carries the result so far.
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     so_far, rest = _SoFar(total, options, coverage, drawn), iter(scenarios)

@@ -169,10 +169,8 @@ def _exit_code(error: Exception) -> int | None:
 
 
 def columns(rows: Iterable[Sequence[str]], indent: int = 0) -> list[str]:
-    """Returns rows with aligned cells, two spaces apart.
-
-    On a terminal, a last cell that is too long continues on the next line, below its own start. `indent`: the columns
-    that the caller prints before each line.
+    """Returns rows with aligned cells, two spaces apart, each behind `indent` columns of the caller. On a terminal, a
+    long last cell continues on the next line, below its own start.
     """
     table = list(rows)
     if not table:

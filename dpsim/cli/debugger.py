@@ -69,9 +69,7 @@ class RankDebugger(pdb.Pdb):
         return not _is_dpsim(frame) and bool(super().stop_here(frame))
 
     def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
-        """Stops where a coroutine returns, as pdb stops where a function returns, but not where it waits in an `await`.
-        If the coroutine returns to dpsim, the debugger ends.
-        """
+        """Stops where a coroutine returns, but not where it waits. If it returns to dpsim, the debugger ends."""
         observed = frame is self.stopframe or self.stop_here(frame)
         if not observed or not frame.f_code.co_flags & inspect.CO_COROUTINE:
             return super().dispatch_return(frame, arg)
@@ -95,9 +93,7 @@ class RankDebugger(pdb.Pdb):
             super().user_exception(frame, exc_info)
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
-        """Returns only the frames of the program, without the frames of dpsim that run it. A breakpoint that the user
-        sets in dpsim has no frame of the program, so there it returns all frames.
-        """
+        """Returns the frames of the program, and at a breakpoint that the user sets in dpsim all frames."""
         stack, at = super().get_stack(f, t)
         if _is_dpsim(stack[at][0]):
             return stack, at

@@ -35,9 +35,7 @@ NO_OPTION_HELPS: frozenset[str] = frozenset({"", "memory", "length"})
 
 
 class TypedCommand(NamedTuple):
-    """The command as the user typed it. `options`: the words of each typed option by the name of its parameter.
-    `scenarios`: the words after the options; with `--torch`, those of the program.
-    """
+    """The command as typed: the words of each option by its parameter, and the words after the options."""
 
     options: Mapping[str, list[str]]
     scenarios: list[str]

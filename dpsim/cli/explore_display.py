@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 class Display(NamedTuple):
-    """How to print the results. `more`: options to repeat in suggested commands. `results`: keep folders of results.
-    `covered`: collects coverage, or None. `again`: the command of the user.
-    """
+    """How to print the results. `more`: options of suggested commands. `covered`: the coverage, or None."""
 
     more: list[str]
     full: bool

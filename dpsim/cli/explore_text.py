@@ -121,9 +121,8 @@ def as_text(
     goes_on: str = "",
     all_failures: bool = False,
 ) -> str:
-    """Returns the block of one scenario. `next`: returns the commands to suggest for a failure. `full`: all details.
-    `goes_on`: the command that goes on where a limit ended the search. `all_failures`: the search continued after the
-    first failure, so the number of schedules that fail has a meaning.
+    """Returns the block of one scenario. `next`: the commands for a failure. `goes_on`: the command that goes on after
+    a limit. `all_failures`: the search continued, so the number of schedules that fail has a meaning.
     """
     world = explored.subject.world
 
@@ -202,9 +201,7 @@ def totals(all_explored: Sequence[Explored]) -> str:
 def as_json(
     explored: Explored, scenario: Scenario, traces: Mapping[str, Path], limit: str = "", goes_on: str = ""
 ) -> dict[str, Any]:
-    """Returns the exploration as plain data. `traces`: maps the fingerprint of a failure to its file. `limit`: what
-    ended the search early. `goes_on`: the command that goes on.
-    """
+    """Returns plain data. `traces`: by fingerprint. `limit`: what ended the search. `goes_on`: the command after it."""
     found, failure = explored.exploration, explored.failure
     primary = explored.findings[0] if explored.findings else None
     both, pairs = found.both_orders

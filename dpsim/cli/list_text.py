@@ -31,9 +31,7 @@ KINDS = ("scenarios", "museum", "protocols", "variants", "backends")
 
 def found(what: str | None = None, only: str | None = None) -> dict[str, Entries]:
     """Returns the entries of the kind `what`, or of all kinds. `only`: a text within a name, or a pattern for whole
-    names.
-
-    Without `what`, the exhibits of the museum (`scenarios/museum`) are among the scenarios.
+    names. Without `what`, the exhibits of the museum are among the scenarios.
     """
     makes = {"scenarios": scenarios, "protocols": protocols, "variants": variants, "backends": backends}
     kinds = {"museum": ["scenarios"]}.get(what or "", [what] if what else [*makes])
@@ -69,10 +67,8 @@ def scenarios(only: str | None = None) -> Entries:
 
 
 def protocols() -> Entries:
-    """Returns the registered protocols. The first of the `forms` is the default.
-
-    `params`: for a program with `Params`, each parameter with its values in words. `protects`, `unprotected`: sentences
-    for each form of a program whose forms differ in their protection.
+    """Returns the registered protocols, with the default first among the `forms`. `params`: each parameter with its
+    values in words. `protects`, `unprotected`: sentences for each form, if forms differ in their protection.
     """
     return [
         {

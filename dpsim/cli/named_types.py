@@ -58,9 +58,8 @@ def types_of(hooks: list[Hook]) -> dict[str, Definition]:
 
 @functools.cache
 def annotations_of(path: str) -> list[tuple[str, str]]:
-    """Returns the names in the annotations of a class or in an alias, each with the module whose names count there.
-
-    They are sorted, because the order of a set differs from process to process.
+    """Returns the names in the annotations of a class or alias, each with the module whose names count there. They are
+    sorted, because the order of a set differs from process to process.
     """
     module, _, name = path.rpartition(".")
     value = getattr(importlib.import_module(module), name)
@@ -104,9 +103,8 @@ def _names(node: ast.AST) -> list[str]:
 
 @functools.cache
 def definition(module: str, name: str) -> Definition | None:
-    """Finds the type that `name` means in a module: through imports, to the class or to the assignment of an alias.
-
-    Returns None for another name, and for a type of Python or of another installed package.
+    """Finds the type that `name` means in a module, through imports: a class, or the assignment of an alias. Returns
+    None for another name, and for a type of Python or of another installed package.
     """
     first, _, rest = name.partition(".")
     for node, after in _statements(module):

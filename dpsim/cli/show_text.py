@@ -45,11 +45,9 @@ def names() -> list[str]:
 
 
 def meanings(name: str) -> list[Meaning]:
-    """Returns the meanings of `name`. Each has `kind` and `name`, and the keys of `dpsim list --json` for its kind.
-
-    A scenario adds `text`, the content of its file. A protocol adds `doc`, `file`, the names of its `variants`, and its
-    `hooks`: the classes that a variant may replace. dpsim looks up a name without another meaning as a call, a hook,
-    a method of a hook, or a type of a signature.
+    """Returns the meanings of `name`, each with the keys of `dpsim list --json` for its `kind`. A scenario adds its
+    `text`, a protocol its `doc`, `file`, `variants` and `hooks`. Only a name without another meaning is looked up as a
+    call, a hook, a method of a hook, or a type of a signature.
     """
     found = [*_scenario(name), *_protocol(name), *_form(name), *_variant(name), *_class(name), *_backend(name)]
     found += [*_key(name), *_exit_code(name)]

@@ -44,9 +44,8 @@ Order = Annotated[
 def chosen(
     target: str | None, ranks: int | None, order: str | None, words: list[str], alone: bool = False
 ) -> list[tuple[Scenario, Path]]:
-    """Returns the scenario of a torch program, or those that `words` name. Each comes with the folder of its files.
-
-    `alone`: only one scenario is allowed. Ends the command with code 2 for options that do not fit.
+    """Returns the scenario of a torch program, or those that `words` name, each with the folder of its files. `alone`:
+    only one is allowed. Ends the command with code 2 for options that do not fit.
     """
     from dpsim.scenario import load_scenario
     from dpsim.scenario.locate import scenario_path

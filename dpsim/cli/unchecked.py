@@ -54,9 +54,7 @@ def unchecked(result: Result) -> list[str]:
 
 
 def unchecked_schedules(explored: Explored, scenario: Scenario) -> list[str]:
-    """Returns the notes for a search: one if no schedule has a decision, and one if none reached a probe. Returns none
-    where `unchecked` returns none, and if the search judged no schedule.
-    """
+    """Returns the notes for a search: no schedule has a decision, or none reached a probe."""
     found, world, own = explored.exploration, explored.subject.world, scenario.protocol
     silent = explored.failure is not None or found.lost or found.runs == found.cut
     if silent or own.plain_params is None or own.name == RECORDED:

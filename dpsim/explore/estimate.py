@@ -24,9 +24,7 @@ UNITS = 64
 
 
 class TreeEstimate:
-    """The estimate of one search tree. Numbers are logarithms, because a float overflows. `over`: the search has run
-    all schedules. `beside`: the number of samples so far, which are not in the tree.
-    """
+    """The estimate of a tree, in logarithms because a float overflows. `beside`: samples outside of the tree."""
 
     def __init__(self) -> None:
         self.over = False
@@ -56,10 +54,7 @@ class TreeEstimate:
         return (least, least) if self.over or not units else (units[len(units) // 10], units[-1 - len(units) // 10])
 
     def of_all(self, ran: int = 0) -> tuple[float, float, float] | None:
-        """Returns log2 of all schedules with the samples, and its lowest and highest tenth; None without any unit.
-
-        `ran`: the schedules that ran so far, of which the search may not have the result. No number is below it.
-        """
+        """Returns log2 of all schedules, its lowest and its highest tenth, at least `ran`; None without a unit."""
         if self.total is None:
             return None
         beside, least = (log2(count) if count else -inf for count in (self.beside, ran))

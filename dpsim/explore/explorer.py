@@ -37,10 +37,9 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violate
 
 
 class Problem(NamedTuple):
-    """Something that is wrong in a run. `klass`: the full name of the finding's class. `what`: a text that is equal for
-    the same problem in two runs; it may begin with the class alone, without its detail. `causes`: the steps on which
-    the problem depends, as a mask of the bits of labels; None for all steps. `evidence`: data that the judge of the run
-    keeps, because another run along this schedule may not show the problem.
+    """Something that is wrong in a run, by the finding's class. `what`: a text that is equal for the same problem in
+    two runs. `causes`: the steps on which it depends, as a mask of bits of labels; None for all. `evidence`: data of
+    the judge, because another run along this schedule may not show the problem.
     """
 
     klass: str
@@ -212,12 +211,10 @@ def explore(
     progress: Callable[[Exploration], None] | None = None,
     diverged: Callable[[Unrepeatable, Picker], Problem] | None = None,
 ) -> Exploration:
-    """Runs `once` under the strategy until the search has no schedule left or the budget ends, and returns the result.
-
-    `once` makes one run and returns its problems, the worst first. `explore` raises what `once` raises, with two
-    exceptions: OutOfTime within a run ends the budget, and this run does not count. Raises Unrepeatable for a run that
-    does not depend on its schedule alone. If `diverged` is given, it makes a problem of this run, and the search ends
-    there, because all further schedules depend on the run.
+    """Runs `once` until the search has no schedule left or the budget ends, and returns the result. `once` makes a run
+    and returns its problems, the worst first. If it raises OutOfTime, the budget ends, and this run does not count. A
+    run that does not depend on its schedule alone ends the search, because all further schedules depend on it. Then
+    `diverged` makes a problem of it, or Unrepeatable is raised.
     """
     result = Exploration(longest=search.longest)
     proved = set[Hashable]()

@@ -144,9 +144,7 @@ def overlap(one: Footprint, other: Footprint) -> bool:
 
 
 def lasting(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
-    """Returns those optional waits of a run that may last without end, alone or together. For each of them, the last
-    peer never arrived, or arrived after one of these waits.
-    """
+    """Returns the waits that may last, alone or together: the last peer came never, or after one of these waits."""
     left = [wait for wait in waits if wait.ended]
     while True:
         bits = 0

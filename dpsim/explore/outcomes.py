@@ -61,10 +61,8 @@ class Outcomes:
         self.rounded |= other.rounded
 
     def unlike(self, lists: Lists) -> list[LeavesSet]:
-        """Returns where each actor leaves the set; an empty list for an outcome of the set.
-
-        Perhaps every actor stays in it, but no run has them together. Then the actors that differ from the nearest run
-        leave it at the end of their lists, and `seen` is empty.
+        """Returns where each actor leaves the set. Perhaps each stays in it, but no run has them together. Then the
+        actors that differ from the nearest run leave it at the end of their lists, and `seen` is empty.
         """
         ends = {actor: self._end(actor, words) for actor, words in lists.items()}
         left = [end for end in ends.values() if isinstance(end, LeavesSet)]

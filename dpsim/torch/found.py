@@ -67,9 +67,8 @@ class NewGroup(Lost):
 
 
 def found_by_running(program: TorchProgram, prepared: TorchPrepared) -> tuple[Found, bool]:
-    """Returns the communicators, and whether rounds of the user's loops can be steps.
-
-    Raises Unsuitable for a program that makes a call which dpsim does not simulate, NoTorch without torch, and Lost.
+    """Returns the communicators, and whether rounds of loops can be steps. Raises Unsuitable for a call that dpsim does
+    not simulate, NoTorch and Lost.
     """
     nursery()  # raises NoTorch
     about = Path(prepared.job.file).stat()
@@ -112,10 +111,8 @@ def _found(program: TorchProgram, prepared: TorchPrepared, groups: Found) -> tup
 
 def alike(run: Run) -> bool:
     """Returns whether ranks that meet in a collective are in the same round of their loops, so that rounds can be
-    steps.
-
-    In a run that hangs, one rank may have skipped a call. From then on that rank meets the others one round too early.
-    So for such a run the members may differ in one constant way besides the equal rounds at the beginning.
+    steps. In a run that hangs, one rank may have skipped a call, and meets the others one round too early from then on.
+    So there, members may differ in one constant way besides the equal rounds at the beginning.
     """
     calls: defaultdict[str, list[list[int]]] = defaultdict(list)
     for journal in run.journals:

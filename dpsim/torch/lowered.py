@@ -36,11 +36,8 @@ REDUCTIONS: dict[str, ReduceOp] = {
 
 
 class TorchCall(NamedTuple):
-    """A call that a rank made. `root`, `peer`: global ranks. `sent`, `received`: elements to and from each member in an
-    all_to_all.
-
-    `elements`: how many elements the rank sends. For a scatter it is the count that the root sends, for a recv the
-    count that the rank receives.
+    """A call of a rank. `root`, `peer`: global ranks. `elements`: how many the rank sends; for a scatter the count at
+    the root, for a recv its own. `sent`, `received`: elements to and from each member in an all_to_all.
     """
 
     name: str
@@ -67,9 +64,8 @@ class Lowered(NamedTuple):
 
 
 def lower(call: TorchCall, block: bytes, members: Sequence[int], own: int) -> Lowered:
-    """Translates `call` for the member with global rank `own`. `block`: the elements that it sends, as bytes.
-
-    Raises ValueError if the length of `block` is no multiple of the element size.
+    """Translates a call for the member with global rank `own`. `block`: its elements as bytes. Raises ValueError for a
+    length that does not fit.
     """
     array = np.frombuffer(block, numpy_dtype(call.dtype)).copy()
     size, mine = len(members), own == call.root

@@ -23,10 +23,8 @@ class MonitoredBarriers:
         self._made: defaultdict[str, int] = defaultdict(int)
 
     async def meet(self, group: str, ranks: list[int], ns: int, every: bool, site: str) -> str:
-        """Returns the error text that torch raises on this rank, or an empty text.
-
-        `ranks`: the members, as global ranks. `ns`: the time-out. `every`: rank 0 waits for all members, and names all
-        that are missing.
+        """Returns the error text that torch raises on this rank, or "". `ranks`: global ranks. `ns`: the time-out.
+        `every`: rank 0 waits for all members, and names all that are missing.
         """
         name, own = f"monitored.{group}.{self._made[group]}", self.rank.rank
         self._made[group] += 1

@@ -48,11 +48,8 @@ class NoTorch(BadInput):
 
 
 class RanksJob(NamedTuple):
-    """What each rank of a world runs: a script, or a function of a file. `size`: the number of ranks.
-
-    `args`: the arguments on the command line. `threads`: dpsim schedules the threads of a rank,
-    `ordered`: in one order. `hashes`: ranks
-    with odd numbers have another hash seed than the others (1), and their calls of `hash` invert it (`INVERTED`).
+    """What each of `size` ranks runs: a script, or a function of a file. `threads`: dpsim schedules the threads of a
+    rank, `ordered`: in one order. `hashes`: odd ranks have another hash seed (1), and `hash` is inverted (`INVERTED`).
     """
 
     size: int
@@ -91,9 +88,7 @@ class Seat:
 
 
 class Nursery:
-    """A warm parent and its children. `hash_seed`: that of all its children. `folder`: for their temporary files.
-    Raises NoTorch without torch, and Lost if the warm parent ends.
-    """
+    """A warm parent and its children, with one hash seed and a folder for temporary files. Raises NoTorch and Lost."""
 
     def __init__(self, hash_seed: int, folder: Path) -> None:
         if importlib.util.find_spec("torch") is None:

@@ -32,9 +32,7 @@ ranks is fixed.
 
 
 class HeldThreads:
-    """The threads of one rank which dpsim schedules. `standing`: maps a waiting thread to its flag or mailbox, and to
-    whether it has a time-out. `daemons`: the names of daemon threads.
-    """
+    """A rank's threads that dpsim schedules. `standing`: where each waits, and whether with a time-out."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank

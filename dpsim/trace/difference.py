@@ -28,11 +28,9 @@ from dpsim.trace.read import Trace
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place at which trace B differs from trace A.
-
-    `rank`: None if the difference is in no single rank. `actor`: whose sequence differs, for example "communicator
-    dp_cpu". `index`: the position in this sequence. `step`: the earlier step of the two ops. `a`, `b`: the op of each
-    trace there, in words. `meaning`: what the difference probably means. `ends`: the traces whose ranks did not finish.
+    """The first place at which trace B differs from trace A. `rank`: None if it is in no single rank. `actor`: whose
+    sequence differs, such as "communicator dp_cpu", at which `index`. `step`: the earlier one of the two ops `a` and
+    `b`. `meaning`: what it probably means. `ends`: the traces whose ranks did not finish.
     """
 
     rank: int | None
@@ -57,9 +55,7 @@ class Difference:
 
 
 def compare(a: Trace, b: Trace) -> Difference | None:
-    """Returns the first difference of two traces, or None if they are equal. It reads and checks both traces to their
-    end, one rank at a time. Raises TraceError if it cannot read one of them.
-    """
+    """Returns the first difference of two traces, or None. Reads and checks both to their end. Raises TraceError."""
     sizes = len(a.header.ends), len(b.header.ends)
     if sizes[0] != sizes[1]:
         meaning = "the two ran on worlds of different size"

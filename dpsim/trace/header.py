@@ -84,11 +84,7 @@ def _object(value: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """The fields of the header, in the order of the line.
-
-    A tuple has one entry for each rank. `klass`: the class of the primary finding, or None. Times are in ns, as in
-    `dpsim.contract.world.Run`.
-    """
+    """The fields of the header, in the order of the line. A tuple has one entry for each rank. Times are in ns."""
 
     digest: Annotated[str, Field("64 hexadecimal digits", _digest)] = NO_DIGEST
     records: Annotated[int, Field("a number of lines", _count)]

@@ -38,12 +38,9 @@ _SECTION = b'{"section":'
 
 
 class Trace:
-    """A recorded run. `name`: its file, for error texts.
-
-    Some fields are complete only when `journals` has ended. `places`: for each kind of record and site, the places in
-    the source. `messages`: for each rank, the text of its exception. `chains`: for each place, the calls that led
-    there. `steps_set`, `times`: as in `Run`. `schedule`: the schedule of an explored run, None for a timed run.
-    `counts`: the number of records of each kind.
+    """A recorded run, called `name` in errors. Some fields are complete only when `journals` has ended. `places`: by
+    kind and site. `messages`: of exceptions, by rank. `chains`: by place, the calls that led there. `steps_set`,
+    `times`: as in `Run`. `schedule`: None for a timed run. `counts`: of records, by kind.
     """
 
     def __init__(

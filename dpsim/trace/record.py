@@ -56,13 +56,9 @@ def write_trace(
     versions: Mapping[str, str] | None = None,
     schedule: Schedule | None = None,
 ) -> Header:
-    """Writes the trace of a run to `path`, and returns its header with digest and number of records.
-
-    `scenario`: plain data, as in YAML. `klass`: the class of the primary finding. `versions`: added to the versions of
-    the run. `schedule`: the schedule of an explored run.
-
-    Raises OSError if it cannot write the file, and TraceError for a decision that a trace cannot contain. In both cases
-    an earlier file of that name stays as it was.
+    """Writes the trace of a run to `path`, and returns its header. `scenario`: plain data, as in YAML. `klass`: of the
+    primary finding. `versions`: added to those of the run. Raises OSError, and TraceError for a decision that a trace
+    cannot contain; then an earlier file stays as it was.
     """
     header = Header.of(run, scenario=scenario, verdict=verdict, klass=klass, versions=versions)
     total = hashlib.sha256()

@@ -38,12 +38,9 @@ LONGEST = 500
 
 
 class Night(NamedTuple):
-    """What a night should do.
-
-    `folder` contains the files of all nights, and `night` is the date of this one. `scenarios` is None for all that
-    come with dpsim. `up_to` gives the sizes of small worlds, `only` contains patterns of variants, and `exhibits` lists
-    further folders of the museum. `tests` is the report of pytest. `seconds` is the time for the whole night. `modules`
-    register protocols, and the printed commands need them as well.
+    """What the night of a date should do. `folder`: the files of all nights. `scenarios`: None for all of dpsim.
+    `up_to`: sizes of small worlds. `only`: patterns of variants. `exhibits`: further folders of the museum. `tests`:
+    the report of pytest. `seconds`: for the whole night. `modules` register protocols, also in the printed commands.
     """
 
     folder: Path
@@ -62,9 +59,8 @@ class Night(NamedTuple):
 
 
 def run_night(request: Night, progress: Callable[[str, int], None] = lambda part, done: None) -> list[NightRow]:
-    """Runs the parts, and returns their rows. `progress` receives the part and the number of rows so far.
-
-    Raises for bad input before the first row. A KeyboardInterrupt carries the number of rows and the file.
+    """Runs the parts, and returns their rows. `progress` receives the part and the number of rows so far. Raises for
+    bad input before the first row. A KeyboardInterrupt carries the number of rows and the file.
     """
     file, end = file_of(request.folder, request.night), None
     if request.seconds is not None:

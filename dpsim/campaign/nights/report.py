@@ -51,11 +51,9 @@ class PartTotal(NamedTuple):
 
 @dataclass
 class Report:
-    """The newest night, compared with earlier ones.
-
-    `before`: the dates of earlier nights. `new`, `known`: failures of the newest night. `gone`: failures of the
-    previous night that no longer occur. `reached_on`: by kind and name, the last earlier night that reached it.
-    `ran_nothing`: the parts that did nothing, with the reason.
+    """The newest night, compared with those `before`: its `new` and `known` failures, and those that are `gone`.
+    `reached_on`: the last earlier night that reached a name. `ran_nothing`: the parts that did nothing, with the
+    reason.
     """
 
     night: str

@@ -44,10 +44,9 @@ class Found(BaseModel):
 
 
 class NightRow(BaseModel):
-    """The result of a part for one scenario, variant or test.
-
-    `lost` says what the machine could not do, and `left_out` why the part did nothing. `reached` has, by kind and name,
-    the number of worlds that reached it (`dpsim.campaign.coverage`). `seed` is the seed of the random choices.
+    """The result of a part for one scenario, variant or test. `lost`: what the machine could not do. `left_out`: why
+    the part did nothing. `reached`: by kind and name, the number of worlds that reached it. `seed`: of the random
+    choices.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

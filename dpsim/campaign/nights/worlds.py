@@ -191,10 +191,8 @@ def _failures(name: str, scenario: Scenario, one: Explored, problem: str, option
 def visits(
     entries: Sequence[VariantEntry], files: Mapping[str, Path], size: Size, expired: Callable[[], bool]
 ) -> Iterator[NightRow]:
-    """Yields a row for one in `size.visited` variants (known bugs).
-
-    A variant without an exhibit is left out, and an invalid exhibit is a failure. Raises OutOfTime once the time has
-    `expired`. The variant whose search this ends has a row that says so.
+    """Yields a row for one in `size.visited` variants (known bugs). One without an exhibit is left out, and an invalid
+    exhibit is a failure. Raises OutOfTime once the time has `expired`, after a row that says so.
     """
     for entry in entries[:: size.visited]:
         file, start, coverage = files.get(entry.name.lower()), time.monotonic(), Coverage()

@@ -55,9 +55,8 @@ class Branch(NamedTuple):
 
 
 class SharedPlace:
-    """A place of the tree that several branches share. `before`: the places up to it. `claimed`: choices that are
-    branches. `waits`: the choice whose footprint is not known yet. A draw has no footprint, so its choices wait for
-    nothing.
+    """A place that several branches share. `claimed`: choices that are branches. `waits`: the choice whose footprint is
+    not known yet. A draw has none, so its choices wait for nothing.
     """
 
     def __init__(self, before: Sequence[PlaceState], place: PlaceState, draw: bool) -> None:

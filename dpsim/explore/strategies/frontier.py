@@ -64,9 +64,8 @@ ROOT = Node((), 0, None)
 
 
 class NewPlace(NamedTuple):
-    """A place that a run was the first to reach, as far as the run knows. `key`: identifies the place; None for a draw,
-    which belongs to the choice before it. `used`: how much of the bounds was used there. `others`: the other options,
-    each with its layer.
+    """A place that a run was the first to reach, as far as it knows. `key`: None for a draw, which belongs to the
+    choice before it. `used`: of the bounds. `others`: the other options, each with its layer.
     """
 
     at: int

@@ -40,9 +40,8 @@ OF_WORK = ("process_time", "thread_time", "CLOCK_PROCESS_CPUTIME_ID", "CLOCK_THR
 
 
 class RankClock:
-    """The clock of a thread of this rank, in nanoseconds since the rank's start. `begun`: this process has become a
-    rank. `told`: the time that dpsim knows. `worked`: the time of all threads without sleeps and waits; only of the
-    main thread.
+    """A thread's clock, in ns since the rank's start. `told`: the time that dpsim knows. `worked`: the time of all
+    threads without sleeps and waits; only of the main thread.
     """
 
     def __init__(self, passed: int = 0) -> None:

@@ -41,9 +41,7 @@ def _nothing(blocks: list[bytes]) -> None:
 
 
 class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
-    """A process group of this rank. `ranks`: its members as global ranks. `limit`: the time-out of each call in
-    nanoseconds, or None. `closed`: a call has timed out, so the rank cannot use the group any more.
-    """
+    """A process group. `ranks`: global ranks. `limit`: of each call in ns, or None. `closed`: by a time-out."""
 
     def __init__(self, rank: int, size: int, name: str, ranks: Sequence[int], whole: bool) -> None:
         super().__init__(rank, size)
@@ -234,9 +232,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._start("barrier", [], _nothing)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Blocks until rank 0 has heard from all members. The default time-out counts here too. It passes only where
-        nothing else can happen. Raises RuntimeError then.
-        """
+        """Blocks until rank 0 has heard from all, or raises RuntimeError where nothing else can happen."""
         LOOPS.come()
         clocks.clock().works()
         ns = int((timeout or datetime.timedelta(minutes=30)).total_seconds() * 1e9)

@@ -189,9 +189,7 @@ def get_backend(group: Any = None) -> str:
 
 
 def batch_isend_irecv(p2p_op_list: Any) -> Any:
-    """Calls the sends and receives as one batch. torch's own function batches only for the classes of its C++ backends.
-    NCCL groups the calls of a batch, so their order does not matter.
-    """
+    """Makes one batch, which torch does only for its C++ backends. NCCL groups it, so its order does not matter."""
     c10d._check_p2p_op_list(p2p_op_list)
     group = p2p_op_list[0].group or c10d.GroupMember.WORLD
     group._start_coalescing()

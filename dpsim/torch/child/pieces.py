@@ -86,10 +86,8 @@ def split(tensor: Any, sizes: Any, count: int) -> list[Any]:
 
 
 def alike(call: str, parts: Sequence[Any], one: Any, count: int) -> list[Any]:
-    """Returns `parts`, the tensors of all members at the root.
-
-    Raises ValueError, as torch does, if the number of tensors is not `count`, or if one differs from `one` in size or
-    type.
+    """Returns `parts`, the tensors at the root. Raises ValueError, as torch does, for another number than `count`, or
+    if one differs from `one` in size or type.
     """
     if len(parts) != count:
         raise ValueError(f"ProcessGroup::{call}: {len(parts)} tensors at the root; expected {count}, one a rank")

@@ -145,10 +145,8 @@ def may_speak() -> bool:
 
 
 def foreign() -> NotCovered:
-    """Returns the error for a thread that Python did not start.
-
-    If dpsim schedules no threads in this process yet, it runs the program again and schedules them. Until dpsim ends
-    this process, the thread waits here.
+    """Returns the error for a thread that Python did not start. If dpsim schedules no threads here yet, it runs the
+    program again and does; until then the thread waits here.
     """
     if _pipe and not held:
         with suppress(wire.Closed):

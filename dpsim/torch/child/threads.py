@@ -36,9 +36,7 @@ _STARTERS = ("_start_new_thread", "_start_joinable_thread")
 
 
 class Speaker:
-    """A thread that may send messages to dpsim. `stands`: how often it has waited for another thread. `clock`: its
-    clock, which begins with the time of the thread that starts it.
-    """
+    """A thread that may send messages. `stands`: how often it waited. `clock`: begins with that of its maker."""
 
     def __init__(self, name: str, its: RankClock) -> None:
         self.name = name
@@ -93,10 +91,8 @@ def me() -> Speaker | None:
 
 
 def stand(what: str, among: list[Speaker], timeout: float | None) -> bool:
-    """Blocks the calling thread until another one wakes it. Returns whether one did before the time-out.
-
-    `what`: the lock or queue, for the report. `among`: the waiters of that lock. `timeout`: seconds, or None for no
-    limit.
+    """Blocks the calling thread until another one wakes it; returns whether one did within `timeout` seconds. `what`:
+    the lock or queue, for the report. `among`: the waiters of that lock.
     """
     own = me()
     if own is None:

@@ -37,9 +37,7 @@ _noted: list[bool] = []
 
 
 class Started(Work):
-    """A Work of one or more calls. `todo`: the calls whose answer the rank has not read yet, each with the function for
-    its answer. `out`: the result. `librarys`: a library of torch started the call.
-    """
+    """A Work of some calls. `todo`: those without an answer, with a function for it. `librarys`: torch made it."""
 
     def __init__(self, todo: Sequence[tuple[StartedCall, Then]], out: Any = None, librarys: bool = False) -> None:
         super().__init__()
