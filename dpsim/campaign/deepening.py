@@ -35,7 +35,6 @@ from dpsim.explore import Exploration
 from dpsim.scenario import Scenario, scenario_from
 
 MORTAL = ("kill", "die")
-"""Kinds of fault that kill a rank."""
 
 
 def explore_each(

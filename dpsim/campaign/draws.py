@@ -32,9 +32,7 @@ SHARED = ("random", "numpy.random")
 
 
 MERSENNE = 625 * 4
-"""The number of bytes of the state of numpy's usual generator: 624 words and a position (`mt19937_state` in its
-headers).
-"""
+"""The bytes of the state of numpy's usual generator: 624 words and a position (`mt19937_state`)."""
 
 
 def generators() -> tuple[Any, ...]:

@@ -35,14 +35,11 @@ LONGER = 20
 """In a long proof, a unit may be this many times as large. Each unit costs milliseconds, and repeats some runs."""
 
 PART = 64
-"""Such a unit has at most one in this number of the schedules so far, because at the end processes wait for the last
-unit.
-"""
+"""Nor is it larger than this part of the schedules so far, because processes wait for the last unit."""
 
 SAMPLED = 16
 SAMPLERS = ("pos", "random", "pct")
 AHEAD = 3
-"""The number of random units that run beside DPOR."""
 
 
 class Plan:

@@ -81,10 +81,8 @@ def sources_of(modules: Iterable[str]) -> dict[str, bytes]:
 
 
 MADE = 64
-"""The largest number of programs that a process keeps."""
 
 _made: dict[Source, Subject] = {}
-"""The programs of this process."""
 
 
 def do_there(source: Source, unit: Unit, seconds: float | None = None) -> UnitResult | Exception:

@@ -43,7 +43,6 @@ from dpsim.trace import Schedule, TraceError
 from dpsim.trace.appearing import appearing
 
 FOLDER = Path(".dpsim", "results")
-"""The folder of all results, relative to the working folder."""
 
 SWITCH = "DPSIM_RESULTS"
 MOST = 200_000

@@ -31,7 +31,6 @@ from dpsim.sim.graph.machine import Machine
 from dpsim.sim.onlooker import looking_on
 
 NAMED = 3
-"""The number of other possible ops that a printed choice names."""
 
 _ADDRESS = re.compile(r"(?:(?:rank )?(\d{1,9})(?:/(\S+))? )?([^\s\[\]]+)(?:\[(\d{1,18})\])?")
 

@@ -39,9 +39,7 @@ from dpsim.trace.schedule import present
 
 PREFIX = "dpsim1."
 LONGEST = 16_384
-"""The largest number of characters of a printed or read token. A command line allows more, but a log should not have
-it.
-"""
+"""The most characters of a token. A command line allows more, but a log should not have it."""
 
 MOST_BYTES = 1 << 20
 MOST_SCHEDULES = 100_000

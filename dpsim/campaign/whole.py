@@ -27,7 +27,6 @@ from dpsim.explore import Planted
 from dpsim.scenario import Scenario
 
 AT_ONCE = 64
-"""The number of small worlds that a process explores together."""
 
 LISTED = 1_000
 """The largest number of worlds that a result names although the search began none of them. Each takes 0.5 ms."""

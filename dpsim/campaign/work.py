@@ -46,7 +46,6 @@ PLAIN = {
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
 }
-"""The classes that a file may name."""
 
 
 class WorkRefused(BadInput):

@@ -54,9 +54,7 @@ from dpsim.cli.timer import FREE
 from dpsim.contract.words import printable
 
 OBJECTS = 50_000
-"""How many new objects start Python's garbage collector. Most objects that a command creates first, modules and models,
-live until its end.
-"""
+"""New objects that start the garbage collector. Those that a command creates first live until its end."""
 
 
 class Commands(NamedCommands):

@@ -33,14 +33,12 @@ if TYPE_CHECKING:
     from dpsim.campaign.nights.rows import NightRow
 
 MOST = 5
-"""At most this number of failures of each kind is printed."""
 
 HEAD = ("part", "items", "left out", "worlds", "schedules", "failures", "lost", "seconds")
 LEGEND = """\
 items: scenarios, variants or tests of a part; left out, lost: items that did not run, or that the
 machine could not finish; worlds, schedules, failures: of all items; seconds: on the clock
 """
-"""The meaning of the columns of the first table."""
 
 
 def night_as_text(file: Path, rows: Sequence[NightRow], parts: Sequence[str]) -> str:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dpsim.campaign.coverage import Coverage
 
 MOST = 4
-"""At most this number of names of each kind is printed."""
 
 _ONE = {"branches": "branch"}
 

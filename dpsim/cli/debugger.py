@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 LONGEST = 200
 
 WAITS = ("YIELD_VALUE", "RESUME")
-"""The op of a coroutine's frame when the coroutine waits in an `await`. In Python 3.13 the frame is already at the op
-that continues it.
-"""
+"""The op of a coroutine's frame that waits. In Python 3.13 the frame is already at the op that continues it."""
 
 
 class RankDebugger(pdb.Pdb):

@@ -26,7 +26,6 @@ MUSEUM = "museum/"
 NOT_CAUGHT = "no check reports this change, as registered"
 """Words of a variant without a class of findings, before the reason."""
 KINDS = ("scenarios", "museum", "protocols", "variants", "backends")
-"""The kinds that `dpsim list WHAT` accepts."""
 
 
 def found(what: str | None = None, only: str | None = None) -> dict[str, Entries]:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 COMMANDS, SOURCES, OPTIONS = "dpsim.commands", "dpsim.scenario_sources", "dpsim.options"
-"""The groups of entry points."""
 
 C = TypeVar("C", bound=Callable[..., Any])
 

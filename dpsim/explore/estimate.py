@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from math import inf, log2
 
 UNITS = 64
-"""The number of last units that the estimate uses."""
 
 
 class TreeEstimate:

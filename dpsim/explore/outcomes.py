@@ -18,7 +18,6 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 SIZE = 12
-"""Bytes of a digest."""
 
 Lists = Mapping[str, Sequence[str]]
 """For each actor the words of what it learned, in its order."""

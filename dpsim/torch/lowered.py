@@ -32,7 +32,6 @@ REDUCTIONS: dict[str, ReduceOp] = {
     "bor": "bor",
     "bxor": "bxor",
 }
-"""Maps torch's name of a reduction to dpsim's name."""
 
 
 class TorchCall(NamedTuple):
@@ -104,7 +103,6 @@ _MORE: dict[str, tuple[str, ...]] = {
     "send": ("to",),
     "recv": ("source",),
 }
-"""The arguments of each call besides the elements."""
 
 
 def _block(result: Array) -> list[bytes]:

@@ -35,9 +35,7 @@ LONGEST = 1 << 16
 
 FIXED = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""Environment variables by which numerical libraries start no threads. After a fork, a lock of another thread stays
-locked.
-"""
+"""With these, numerical libraries start no threads, whose locks would stay locked after a fork."""
 
 
 INVERTED = 2

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 AT_END = "end"
 LATE_NS = 10**15
-"""How many nanoseconds a rank waits for daemon threads in collectives. Each rank adds its own rank, so the order of
-ranks is fixed.
-"""
+"""How long a rank waits for daemon threads in collectives. Each adds its own rank, for a fixed order."""
 
 
 class HeldThreads:

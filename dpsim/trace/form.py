@@ -33,7 +33,6 @@ FORMAT = "dpsim-trace"
 VERSION = 3
 
 UNWRITTEN = "injected"
-"""The kind of record that the body leaves out."""
 
 LEFT_OUT: dict[str, Any] = {"where": "", "message": "", "place": None, "local": True}
 """The fields that the body leaves out, and their values in a record that `decode` returns. `local`: a trace does not

@@ -26,13 +26,11 @@ PREFIX = f'{{"format":"{FORMAT}","version":{VERSION},"digest":"'
 NO_DIGEST = "0" * 64
 
 _LACKS = {1: "which host thread did what", 2: "how long a get waits for a message"}
-"""What traces of each older version lack."""
 
 MOST_ACTORS = 1 << 16
 """The most ranks and services that a trace may have, more than any world has."""
 
 VERDICTS = ("held", "violated", "lost")
-"""The verdicts that a trace may have."""
 _ENDS = get_args(End)
 
 

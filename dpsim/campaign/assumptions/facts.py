@@ -51,7 +51,6 @@ PARTS: dict[str, slice] = {
     "probe": slice(SITE, SITE + 1),
     "abort": slice(SITE, ABORT_COMMUNICATOR + 1),
 }
-"""The fields that belong to a fact, by kind of record."""
 
 FAULTS_OF_A_CALL = ("raise", "hang")
 

@@ -27,7 +27,6 @@ from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import bundled_files
 
 PARTS = ("scenarios", "swarm", "small", "museum", "tests")
-"""The parts in the order of a night."""
 
 Visit: TypeAlias = Callable[[Callable[[], bool]], Iterator[NightRow]]
 """Runs the museum until the time has expired."""

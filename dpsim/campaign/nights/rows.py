@@ -26,7 +26,6 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LONGEST_LINE = 1 << 26
 
 BEGINS = "begin"
-"""The part of the row that begins a run."""
 
 
 class NightRefused(BadInput):

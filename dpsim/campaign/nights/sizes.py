@@ -27,4 +27,3 @@ SIZES = {
     "hour": Size(worlds=200, schedules=50, seconds=40.0, visited=4),
     "minute": Size(worlds=24, schedules=5, seconds=30.0, visited=60, museum_schedules=20, small=16),
 }
-"""The sizes by the names that users type."""

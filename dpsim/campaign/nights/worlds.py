@@ -45,7 +45,6 @@ Limits: TypeAlias = Callable[[], Options]
 """Returns the options from now on, because the remaining seconds of the night decrease."""
 
 AT_ONCE = 16
-"""The number of worlds that are explored together."""
 
 CUT = "its time was up before its searches ended"
 

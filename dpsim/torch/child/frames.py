@@ -32,7 +32,6 @@ _MARK = str(Path(__file__).parent.parent.parent / "mark.py")
 _PACKAGES = ("site-packages", "dist-packages")
 
 Begun: TypeAlias = tuple[str, CodeType, int, list[list[str]]]
-"""Module, code object, line and chain of calls of a user's frame."""
 
 _thread = threading.local()
 _users: dict[CodeType, bool] = {}

@@ -82,7 +82,6 @@ class Speaker:
 _numbers = itertools.count()
 _named: dict[str, Speaker] = {}
 _speaks: dict[int, Speaker] = {}
-"""Maps the identifier of a thread to its Speaker."""
 
 
 def me() -> Speaker | None:

@@ -27,7 +27,6 @@ from dpsim.torch.child.pipe import ask, did, held, tell
 from dpsim.torch.child.timeouts import StartedCall, stand
 
 Then = Callable[[list[bytes]], None]
-"""A function that receives the blocks of an answer."""
 
 _open: dict[int, Started] = {}
 """The Works that the program has not waited for, by the number of their first call."""
