@@ -14,7 +14,7 @@ fail, some op accesses more than its footprint declares. Then the report says so
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -265,12 +265,10 @@ def explore_subject(
     *,
     schedules: int = 1_000,
     seconds: float | None = None,
-    seed: int = 0,
     stop_at_first: bool = True,
-    progress: Callable[[Exploration], None] | None = None,
 ) -> Explored:
     """Explores until all schedules are known, or a limit is reached. Raises ValueError for an unknown strategy."""
-    chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
+    chosen = search(strategy, longest=subject.longest) if isinstance(strategy, str) else strategy
     start = time.monotonic()
     end = None if seconds is None else start + seconds
 
@@ -284,7 +282,6 @@ def explore_subject(
             schedules=schedules,
             stop_at_first=stop_at_first,
             expired=expired,
-            progress=progress,
             in_time=True,
         )
     return concluded(subject, found, time.monotonic() - start)

@@ -2,9 +2,8 @@
 
     outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
 
-The traces are in one folder (`.dpsim` by default). The name of a file consists of the scenario and the fingerprint of
-the failure. So each failure has one file, however often a search finds it. A search that finds another schedule first
-may write another file. A trace contains the scenario and the schedule, so `dpsim replay` needs no other file.
+The name of a trace consists of the scenario and the fingerprint of the failure. So each failure has one file, however
+often a search finds it. A trace contains scenario and schedule, so `dpsim replay` needs no other file.
 """
 
 from __future__ import annotations

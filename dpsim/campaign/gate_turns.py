@@ -2,9 +2,8 @@
 
     main is at read[0], then u1 at add[0]   ->   Turn("thread", (0, "u1", "add", 0), before=(0, "main", "read", 0))
 
-A run on another backend can then repeat this order (`dpsim.campaign.gates`). An untimed run records the order of its
-steps as labels (`SimRun.order`). For a timed run, only the journals show the order of a rank's threads, and nothing
-shows the order at stores.
+An untimed run has its steps as labels (`SimRun.order`). For a timed run, only the journals show the order of a rank's
+threads, and nothing shows the order at stores.
 """
 
 from __future__ import annotations

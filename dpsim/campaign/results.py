@@ -72,11 +72,6 @@ def is_wanted() -> bool:
     return os.environ.get(SWITCH, "1") not in ("", "0", "no", "off")
 
 
-def fingerprint_of(result: Result) -> str:
-    """Returns 8 hexadecimal digits for a single run, equal for the same scenario, backend and first finding."""
-    return _hashed(result.scenario, result.run, result.primary, result.unmet)
-
-
 def _hashed(scenario: Scenario, run: Run, primary: Finding | None, unmet: str | None) -> str:
     what = "" if primary is None else f"{primary.klass} {primary.culprit}"
     text = f"{dump_scenario(scenario)}\n{run.backend}\n{what}\n{unmet}"
@@ -129,13 +124,13 @@ def results_of_explored(
     return [one for one in kept if one is not None]
 
 
-def results_of(result: Result, told: str, folder: Path = FOLDER, extras: Extras = NOTHING) -> Path | None:
+def results_of(result: Result, told: str, extras: Extras = NOTHING) -> Path | None:
     """Writes the results of a single run that is not as its scenario expects; None for any other."""
     if result.unmet is None or result.run.lost:
         return None
-    name = fingerprint_of(result)
+    name = _hashed(result.scenario, result.run, result.primary, result.unmet)
     failed = Failed(result.scenario, result.world, result.run, result.findings, told, name, extras=extras)
-    return keep_results(failed, folder)
+    return keep_results(failed, FOLDER)
 
 
 def results_of_replayed(replayed: Replayed, world: World, extras: Extras, folder: Path = FOLDER) -> Path | None:

@@ -3,9 +3,8 @@
     found = search_subject(subject, search("dpor"), schedules=1000, stop_at_first=True)
     found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
 
-The result contains the failures, the probes that ranks reached, and planted faults that never happened in a finished
-run (`Exploration.injected`). The search also repeats some runs (`dpsim.campaign.repeats`). If a repetition differs, or
-if the search cannot repeat a schedule, this is a failure like any other.
+If a repeated run differs (`dpsim.campaign.repeats`), or if the search cannot repeat a schedule, this is a failure like
+any other.
 """
 
 from __future__ import annotations

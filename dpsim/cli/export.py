@@ -3,9 +3,8 @@
     dpsim export skip.jsonl                          # writes skip.html, for any browser
     dpsim export calls --format perfetto             # writes calls.json, for ui.perfetto.dev
 
-A trace, a folder of recordings and a folder of dumps give equal pictures of equal calls. The trace of a run with
-simulated or real time also has durations, unless --ticks leaves them out. The exit code is 0 if there is a picture,
-even if the job hangs.
+A trace, a folder of recordings and a folder of dumps give equal pictures of equal calls. The trace of a timed run also
+has durations, unless --ticks leaves them out. The exit code is 0 if there is a picture, even if the job hangs.
 """
 
 from __future__ import annotations

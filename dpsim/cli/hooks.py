@@ -3,9 +3,8 @@
     hooks("waves")[0]["classes"]         # ["mine.waves.Source"]
     of_name("next_wave")                 # the hooks that have a method of this name
 
-A program asks in `prepare` for the classes that a variant may replace (`dpsim.with_variant`), and the scenario decides
-for which ones. So this module calls `prepare` with each shipped scenario of the program, and collects the classes. For
-a user's program it uses a scenario with default parameters.
+A program asks for them in `prepare` (`dpsim.with_variant`). So this module calls `prepare` with each shipped scenario
+of the program, or for a user's program with default parameters.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 >>> [entry["forms"] for entry in protocols() if entry["name"] == "conformance"]
 [['default']]
 
-A form is a published version of a protocol, and a variant is a form with one known mistake. The list also has scenario
-files with an error, and shows the error as description.
+A form is a published version of a protocol. A scenario file with an error is listed with it.
 """
 
 from __future__ import annotations

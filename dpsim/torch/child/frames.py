@@ -2,9 +2,8 @@
 
     site("all_reduce")              # "train:Trainer.step+3.all_reduce", the same in each run and on each rank
 
-A site names module, function, line within the function, and call. A place names file and line. This module skips the
-frames of torch, of Python's library and of dpsim. So the site of a call inside a library is the user's line that called
-the library. The child sends the place of a site to dpsim once, with up to three frames of the user.
+A site names module, function, line within the function, and call; a place, sent once a site, names file and line.
+Frames of torch, of Python's library and of dpsim are skipped, so a call inside a library has the user's line.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
     ["start", number, group, call, about]       and a block: the elements that the rank sends
 
-`about` describes the call: dtype, elements, reduce, root, peer, tag, site, and for an all_to_all the counts sent and
-received. Ranks are global ranks in these messages. dpsim starts the call, and answers when the rank waits for it. torch
-2.13 renamed the methods for single tensors, so the class has both names.
+dpsim starts the call, and answers when the rank waits for it. Ranks are global ranks in these messages. torch 2.13
+renamed the methods for single tensors, so the class has both names.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """The socket between a rank's process and dpsim: the process sends messages, and blocks where it needs an answer.
 
     tell(["step", 3])                           # returns at once
-    answer, blocks = ask(["wait", [4]])         # blocks until dpsim answers
+    answer, blocks = ask(["wait", [4]])         # blocks until the simulation has reached that call
 
-A rank runs ahead of the simulation until it needs an answer. dpsim answers when the simulation has reached that call.
-If the answer is an error, `ask` raises it. If dpsim schedules the threads of the process (`dpsim.torch.child.threads`),
-nearly every message waits for an answer, because dpsim may continue another thread at this call.
+If dpsim schedules the threads of the process (`dpsim.torch.child.threads`), nearly every message waits for an answer,
+because dpsim may continue another thread at this call.
 """
 
 from __future__ import annotations
