@@ -35,7 +35,6 @@
     import_job.py                    writes a hung job as a scenario
     museum.py     museum_text.py     shows which search finds each known mistake
     museum_card.py                   describes one known mistake
-    campaign_options.py              the options of campaign nightly
     campaign.py   campaign_text.py   runs a night of campaigns, and reports what is new
     list.py       list_text.py       lists scenarios, protocols, variants and backends; prints the schema
     show.py       show_text.py       explains a name, also a call of the contract
