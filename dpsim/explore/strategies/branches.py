@@ -77,7 +77,9 @@ class SharedPlace:
 class Tree:
     """All branches of a search, and the places that they share."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDTH, unsplit: int = UNSPLIT) -> None:
+        self._width = width
+        self._unsplit = unsplit
         self._open: deque[Branch] = deque([Branch(0, None)])
         self._running: dict[int, Branch] = {}
         self._made = 1
@@ -160,7 +162,7 @@ class Tree:
 
     def _split(self, state: DporState) -> tuple[DporState, list[SharedPlace]]:
         """Shares the first place at which something is left, and all before it."""
-        if self._runs < UNSPLIT or len(self._open) + len(self._running) >= WIDTH:
+        if self._runs < self._unsplit or len(self._open) + len(self._running) >= self._width:
             return state, []
         at = next((at for at in range(state.own, len(state.places) - 1) if _left(state.places[at])), None)
         if at is None:
