@@ -10,23 +10,18 @@ as the scenario expects. So a run with the expected finding passes:
     scenarios/quickstart.yaml::nccl SKIPPED (needs 4 GPUs, found 0)
 
 `--dpsim-explore=300`, or the ini option `dpsim_explore = 300`, adds a test `::explored` of at most that number of
-schedules. A failure shows the report and the command that repeats the run, and no traceback. If the machine lacks a
-resource (torch, GPUs, a data file), the test is skipped with the reason. It is also skipped if the backend cannot show
-the expected finding. With pytest-xdist and `--dist loadgroup`, the tests of a real backend stay on one worker, which
-owns its processes.
+schedules. A test is skipped with the reason if the machine lacks a resource, or if the backend cannot show the expected
+finding. With pytest-xdist and `--dist loadgroup`, the tests of a real backend stay on one worker, which owns its
+processes.
 
-The fixture `dpsim_backend` gives a user's test a backend. The marker `gpu(2)` says that the test needs two GPUs. If
-`dpsim.testing.holds` failed in a test and the folder `.dpsim` still exists, the next run of that test first tries the
-saved failure. The command `pytest NODEID --dpsim-replay=TOKEN`, which a failure prints, runs that failure in place of
-the test.
+The fixture `dpsim_backend` gives a user's test a backend. The marker `gpu(2)` says that the test needs two GPUs. A test
+first tries its saved failures (`dpsim.campaign.saved`). The command `pytest NODEID --dpsim-replay=TOKEN`, which a
+failure prints, runs that failure in place of the test.
 
-In a project without scenarios this plugin does nothing, and its import imports only pytest. It acts only on its own
-items and on tests that use its fixture, so the marker `gpu` of another plugin keeps its meaning.
-
-The plugin reads a YAML file only if the path matches the ini option `dpsim_scenarios`, or if the user named the file.
-It collects the file only if the file looks like a scenario. Such a file has two top-level keys of a scenario, or one
-key and a word that only scenarios have. After "collected", pytest prints a line with the files that matched but were
-left out. A project with other YAML files in `scenarios/` sets its own patterns:
+The plugin acts only on its own items and on tests that use its fixture, and its import imports only pytest. It reads a
+YAML file only if the path matches the ini option `dpsim_scenarios`, or if the user named the file. Such a file is a
+scenario if it has two top-level keys of a scenario, or one key and a word that only scenarios have. After "collected",
+pytest prints a line with the files that matched but were left out:
 
     [tool.pytest.ini_options]
     dpsim_scenarios = ["protocols/**/*.yaml"]        # default: **/scenarios/**/*.y*ml
@@ -92,9 +87,7 @@ REFUSED: pytest.StashKey[str] = pytest.StashKey()
 
 
 def installed_backends(config: pytest.Config) -> list[str]:
-    """Returns the names of the installed backends in the order of a file's items. It reads the entry points once a
-    session.
-    """
+    """Returns the installed backends in the order of a file's items. Reads entry points once a session."""
     if BACKENDS not in config.stash:
         from dpsim.runner import backend_names
 
@@ -148,7 +141,6 @@ class ScenarioItem(pytest.Item):
         return ["dpsim", "run", self._shown_path, "--backend", self.name]
 
     def _modules(self) -> list[str]:
-        """Returns `--module` options for modules that register the protocol in this process, for example a conftest."""
         from dpsim.scenario import ScenarioError
         from dpsim.scenario.modules import names_to_import
 
@@ -175,9 +167,7 @@ class ScenarioItem(pytest.Item):
         return os.path.relpath(self.path, self.config.invocation_params.dir)
 
     def runtest(self) -> None:
-        """Runs the scenario. Skips the test if the machine lacks a resource, and fails it if the scenario has an
-        error.
-        """
+        """Runs the scenario. Skips if the machine lacks a resource, and fails if the scenario has an error."""
         from dpsim.contract.registry import UnknownName
         from dpsim.contract.world import BackendUnavailable, Unended
         from dpsim.scenario import FileMissing, ScenarioError
@@ -198,7 +188,6 @@ class ScenarioItem(pytest.Item):
             raise ScenarioFailed(text, type(error).__name__, place) from error
 
     def _judge(self) -> None:
-        """Runs and judges the scenario. Raises ScenarioFailed if the outcome is not as expected."""
         from dpsim.campaign.results import results_of
         from dpsim.checks.judge import switched_off_text
 
@@ -271,7 +260,6 @@ class ExploredItem(ScenarioItem):
 
 
 def _with_results(text: str, *folders: Path | None) -> str:
-    """Returns the text of a failure, with the folders of its results."""
     return "\n".join([text, *(f"results: {folder}" for folder in folders if folder is not None)])
 
 
@@ -342,9 +330,7 @@ def is_loop(folder: Path) -> bool:
 
 
 def why_left_alone(path: Path) -> str | None:
-    """Returns why a file is not collected as a scenario, or None. It does not read a large file or one that is not
-    regular.
-    """
+    """Returns why a file is not collected, or None. Reads no large file, and none that is not regular."""
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
@@ -432,9 +418,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> Generator[None]:
-    """Reads the token of --dpsim-replay after pytest has imported and selected the tests, because test modules register
-    protocols. Does nothing if the collection failed, because pytest reports that.
-    """
+    """Reads the token of --dpsim-replay behind the import of the tests, which register protocols."""
     yield
     word = session.config.getoption("dpsim_replay")
     if word is None or session.testsfailed:
@@ -447,7 +431,6 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 
 def _read_replay(config: pytest.Config, word: str, items: list[pytest.Item]) -> str | None:
-    """Stores the failure to replay, or returns why there is none."""
     from dpsim.campaign.token import TokenError, read_token
 
     chosen = items[0] if len(items) == 1 and isinstance(items[0], pytest.Function) else None
@@ -494,10 +477,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Ends the session if the user quit pdb in a program. Hypothesis would take the Exit of pytest's pdb for a failure,
-    and shrink it. Fails a Hypothesis test in which no rank coordinated anything in any drawn world, because it has
-    tested nothing.
-    """
+    """Ends the session if the user quit pdb. Fails a test of Hypothesis all of whose worlds were vacuous."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -537,11 +517,7 @@ def require_gpus(wanted: int) -> None:
 
 
 def gpus_wanted(item: pytest.Item) -> int | None:
-    """Returns the count of the closest marker `gpu`, or None.
-
-    The result is None for a test of another plugin, and for a marker with other arguments, which belongs to another
-    plugin.
-    """
+    """Returns the count of the closest marker `gpu`, or None. It reads no marker of another plugin."""
     marker = item.get_closest_marker("gpu")
     if marker is None or not (isinstance(item, ScenarioItem) or "dpsim_backend" in getattr(item, "fixturenames", ())):
         return None
@@ -551,9 +527,7 @@ def gpus_wanted(item: pytest.Item) -> int | None:
 
 @functools.cache
 def gpus_found() -> tuple[int, str]:
-    """Returns how many GPUs torch sees, and a reason if torch is missing. It imports torch, so only tests with GPUs
-    call it.
-    """
+    """Returns how many GPUs torch sees, or why none. Imports torch, so only tests with GPUs call it."""
     if importlib.util.find_spec("torch") is None:
         return 0, " (torch is not installed)"
     with warnings.catch_warnings():

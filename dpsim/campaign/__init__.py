@@ -24,9 +24,6 @@ A file imports only files that are listed above it:
     explored.py   the result of an exploration: verdict, failures, and what the verdict assumes
     against.py    runs an explored world on another backend, and looks the outcomes up
     coverage.py   counts what worlds reached of all that programs declare
-    one_more.py   runs the same world with one more rank, to find a culprit by majority
-    turns.py      finds which events to swap so that a failing run finishes, and the point of no return
-    alternatives.py  adds these two to the report of a failure
     units.py      executes a unit (some schedules of a world) in any process, and merges the results
     interrupts.py tells a user who pressed Ctrl-C what was done so far
     plans.py      decides which unit of a world comes next
@@ -48,19 +45,17 @@ A file imports only files that are listed above it:
     deepening.py  explores within bounds, level by level
     swarm.py      plants random faults at the ops of a scenario's run
     token.py      encodes a failure as one word, for logs and command lines
-    gates.py      runs a scenario on another backend in the order of a simulated run
     gate_turns.py finds the order in which threads, or ranks at a store, took turns
-    stalled.py    lists the gates at which a real run hangs
-    unforced.py   lists what no gate can force on real processes
+    gates.py      runs a scenario on another backend in the order of a simulated run
     rank_state.py describes where each rank of an unfinished run is
     stepping.py   stops a replay at a step or op, or opens a debugger there
     replay.py     repeats the run of a trace or token, and compares it
     calls.py      finds the calls that led to a culprit's line, by a second run
+    alternatives.py  adds to a report which events to swap, and which culprit a world with one more rank has
     commands.py   writes the commands that repeat a failure of `holds`
     drawn.py      counts the worlds that Hypothesis drew for a test, by verdict
     saved.py      finds failures that earlier tests saved in files
     properties.py `dpsim.testing.holds`, which explores a scenario in a test
-    missing_exhibits.py  the error text for variants without exhibits
     museum_there.py  makes a row of the museum on another machine
     museum.py     measures which strategy finds each known bug, and how soon
     nights/       runs all of these in one night, and compares it with earlier nights

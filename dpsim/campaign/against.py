@@ -4,9 +4,8 @@
     held.unseen                 # the outcomes that no schedule shows
     held.refutes                # the first of them, if the world was proven
 
-Before each call a rank sleeps for a drawn time (`World.pauses`), so that runs differ. An outcome is what each thread
-learned (`dpsim.campaign.learned`). If a proof is right, the search saw the outcome of each run. The first outcome that
-it did not see ends the runs, unless the caller wants all.
+Before each call a rank sleeps for a drawn time (`World.pauses`), so that runs differ. The first unseen outcome ends the
+runs, unless the caller wants all.
 """
 
 from __future__ import annotations
@@ -71,10 +70,9 @@ def against(
     all_runs: bool = False,
     progress: Callable[[int, int | None], None] = lambda done, total: None,
 ) -> Against:
-    """Runs an explored world on a backend, and notes the result in `explored.against`, too.
-
-    `all_runs`: go on after the first unseen outcome. The subject has to be that of a scenario, explored with
-    `Subject.outcomes`. Raises Lost, and BackendUnavailable if the backend cannot run the world.
+    """Runs an explored world of a scenario on a backend, and notes the result in `explored.against`, too. The search
+    has to have `Subject.outcomes`. `all_runs`: go on after the first unseen outcome. Raises Lost, and
+    BackendUnavailable.
     """
     subject, seen = explored.subject, explored.exploration.outcomes
     result = explored.against = Against(wanted.backend, wanted.runs, explored.exploration.verdict == "proven")
@@ -105,10 +103,7 @@ def against(
 
 
 def hold(explored: Explored, text: str, scenario: Scenario | None, cluster: str | None) -> list[str]:
-    """Does the same for `holds`, and returns the result in lines. `text`: as `AgainstBackend.parsed` reads it.
-
-    Raises ValueError on a cluster, whose processes collect no outcomes.
-    """
+    """Does the same for `holds`. Returns lines. Raises ValueError on a cluster, whose processes collect no outcomes."""
     if cluster is not None:
         raise ValueError(f"against={text!r}: not together with cluster, because the search collects outcomes only here")
     wanted = AgainstBackend.parsed(text)

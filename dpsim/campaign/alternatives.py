@@ -3,40 +3,50 @@
     extras = of_result(extras, result, folder)              # of `dpsim run`
     extras = of_shown(extras, subject, shown, scenario)     # of a failure of an exploration
     extras = of_replayed(extras, replayed)                  # of a trace or a token that was run again
-    extras = events_of_replayed(replayed)                   # of its picture
 
-The report names the events to swap so that the run finishes (`turns`). It also names the culprit in a world with one
-more rank (`one_more`). Both need further runs of the simulation. So commands compute them only for a report that a user
-reads, and not during a search.
+Both need further runs. So commands compute them only for a report that a user reads, and not during a search.
+
+* `turning_of`: which events to swap so that the run finishes. A try is one run with some steps in another order. The
+  steps of all tries are bounded, so a long run gets fewer. Those of a timed run follow the order of its ops, without
+  time. If that run does not fail, for example because a timeout mattered, the result is None.
+* `with_one_more`: if two ranks differ, there is no majority. A program may offer the same scenario with one more rank
+  (`Program.one_more`). If a finding of the same class has a culprit there, the report prints it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from dpsim.campaign.calls import no_breakpoints, with_calls
 from dpsim.campaign.explored import Shown
-from dpsim.campaign.one_more import with_one_more
 from dpsim.campaign.replay import Replayed
 from dpsim.campaign.subject import Subject
-from dpsim.campaign.turns import turning_in_time, turning_of
 from dpsim.checks.finding import Finding
-from dpsim.contract.world import Run
+from dpsim.checks.judge import judge, switch_off
+from dpsim.contract.program import Unsuitable
+from dpsim.contract.schedule import Strategy
+from dpsim.contract.world import Run, Unended
 from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.turning_text import no_return, to_swap
-from dpsim.explore.turning import Turning
+from dpsim.explore.turning import RUNS, Turning, turning
 from dpsim.runner import SIMULATION, Result
-from dpsim.scenario import Scenario
+from dpsim.scenario import Scenario, ScenarioError
+from dpsim.scenario.to_world import prepare, world
+from dpsim.sim.backend import SimBackend
 
 LONGEST = 20_000
 """The largest number of records of a timed run for which events to swap are searched."""
 
+STEPS = 60_000
+"""The largest number of steps of all tries together. 120 runs of 500 steps take a second or two."""
+
+FEWEST = 8
+"""If fewer tries than this are possible, there is no search."""
+
 
 def of_result(extras: Extras, result: Result, base: Path | None = None) -> Extras:
-    """Returns the extras for a single run. Also adds to the run the calls that led to its culprit's line.
-
-    Only a run of the simulation gets events to swap. `base` is the folder of the scenario's files.
-    """
+    """Returns the extras for a single run of a scenario in `base`, and adds the calls that led to its culprit."""
     if result.primary is None or result.run.lost:
         return extras
     with no_breakpoints():
@@ -95,3 +105,48 @@ def _with(extras: Extras, run: Run, found: Turning | None, more: Finding | None)
         point, swap = no_return(run, found.point, found.after), to_swap(run, found.swaps)
         extras = extras._replace(no_return=point, swap=swap, swaps=found.swaps)
     return extras if more is None else extras._replace(one_more=str(more.culprit))
+
+
+def turning_of(subject: Subject, schedule: Sequence[str]) -> Turning | None:
+    """Returns the result for a failing schedule; None if it is too long, or if its run does not fail."""
+    runs = min(RUNS, STEPS // max(len(schedule), 1))
+    if runs < FEWEST:
+        return None
+
+    def once(strategy: Strategy) -> bool:
+        _, findings = subject.run(strategy)
+        return not findings
+
+    try:
+        return turning(once, schedule, runs=runs, longest=subject.longest)
+    except Unended:  # the machine cannot run it, or the schedule does not determine the run
+        return None
+
+
+def turning_in_time(subject: Subject) -> Turning | None:
+    """Returns the result for the timed run."""
+    program, prepared = subject.fresh()()
+    try:
+        run = SimBackend(keep_order=True).run_program(subject.world, program, prepared)
+    except Unended:
+        return None
+    return turning_of(subject, run.order)
+
+
+def with_one_more(scenario: Scenario, found: Finding, base: Path | None = None) -> Finding | None:
+    """Returns the finding with one more rank; None if it has a culprit, or none in that scenario either."""
+    if found.culprit is not None:
+        return None
+    try:
+        more = scenario.one_more()
+        if more is None:
+            return None
+        program, _, prepared = prepare(more, base)
+        larger_world = world(more, program, prepared)
+        run = SimBackend().run_program(larger_world, program, prepared)
+    except (ScenarioError, Unsuitable, Unended):  # the program may refuse this size
+        return None
+    off = scenario.checks.switched_off
+    findings = switch_off(judge(larger_world, run, off), off)[0]
+    same = bool(findings) and findings[0].klass == found.klass and findings[0].culprit is not None
+    return findings[0] if same else None

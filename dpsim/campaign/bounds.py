@@ -18,9 +18,7 @@ WORDS = {
 }
 
 OF_LIMITS = ("preemptions", "late_deliveries", "deaths")
-"""The bounds that a scenario can set in `limits:`. The scenario's `limits.early_timeouts` is a rule and no bound; only
-an option of the command bounds early timeouts.
-"""
+"""Those of a scenario's `limits:`, whose `early_timeouts` is a rule; only an option of the command bounds these."""
 
 
 class Bounds(NamedTuple):

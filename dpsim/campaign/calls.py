@@ -3,8 +3,7 @@
     with_calls(result, folder)                          # afterwards result.run.chains has that chain
     with_calls_along(subject, run, findings, schedule)  # the same of a run without time
 
-Several functions may call one line. A backend keeps only the calls that led to each line first. So the simulation
-repeats the run and inspects each call at the culprit's site. If the culprit left the op out, the chain of the same rank
+A backend keeps only the calls that led to each line first. If the culprit left the op out, the chain of the same rank
 in another step is used, or else that of a peer. Runs of other backends, and long runs, keep the chain that they have.
 """
 
@@ -53,7 +52,6 @@ def with_calls_along(subject: Subject, run: Run, findings: Sequence[Finding], sc
 
 
 def _look(run: Run, findings: Sequence[Finding], again: Callable[[], None]) -> None:
-    """Repeats the run, and inspects the calls at the culprit's site."""
     culprit = findings[0].culprit if findings else None
     if culprit is None or culprit.where not in run.chains or run.lost or sum(map(len, run.journals)) > LONGEST:
         return
@@ -89,5 +87,4 @@ def of_culprit(seen: Seen, culprit: Culprit) -> Chain:
 
 
 def _nearest(ops: Iterable[tuple[int, int]], step: int) -> tuple[int, int] | None:
-    """Returns the op of the nearest step, and of two the earlier one."""
     return min(ops, key=lambda one: (abs(one[1] - step), one[1]), default=None)

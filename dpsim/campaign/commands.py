@@ -37,7 +37,6 @@ def command_of(scenario: Scenario, explored: Explored, strategy: str, schedules:
 
 
 def _outside(scenario: Scenario, word: str) -> list[str]:
-    """Returns the words of the command that replays a token outside of pytest."""
     modules = names_to_import(scenario.protocol.name, scenario.protocol.variant)
     named = [("--file", name) for name in files_of(getattr(scenario.protocol, "params", None))]
     named += [("--module", name) for name in modules]

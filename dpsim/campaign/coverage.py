@@ -27,7 +27,6 @@ from dpsim.explore import Exploration
 KINDS = ("probes", "modes", "branches", "rows")
 
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
-"""The number of worlds by kind and name."""
 
 
 class Coverage:

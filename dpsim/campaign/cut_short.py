@@ -41,12 +41,9 @@ def limit_of(found: Exploration, strategy: str, schedules: int, timed: bool) -> 
 
 
 class Cut(NamedTuple):
-    """Worlds of a set that one limit cut short.
-
-    `begun`: whether the search ran any of their schedules. `worlds`: their number. `first`: the number of the first one
-    in the set, from 1, and `scenario`: its scenario. `bound`: what cut the first one's runs off, in words. `polls`: its
-    loop that polls (`dpsim.campaign.polling`). `all`: the number and the scenario of each of these worlds; of worlds
-    that the search did not begin, the first ones (`dpsim.campaign.whole.LISTED`).
+    """Worlds of a set that one limit cut short: their number, and number (from 1) and scenario of the `first`. `begun`:
+    the search ran some of their schedules. `bound`, `polls`: what cut the first one's runs off, in words. `all`: each
+    of them; of worlds that were not begun, the first ones (`dpsim.campaign.whole.LISTED`).
     """
 
     limit: Limit

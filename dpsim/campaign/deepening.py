@@ -1,19 +1,16 @@
-"""Deepening: explores a scenario within bounds, first with none of each bounded event, then with at most one, and so
-on.
+"""Deepening: explores within bounds, first with none of each bounded event, then with at most one, and so on.
 
     bounds = Bounds(late_deliveries=2, deaths=1)
     explore_each([(scenario, base)], options._replace(bounds=bounds))
     "bounded: holds in every schedule with at most 2 late deliveries and at most 1 death"
 
-So if the time does not suffice, the verdict is a proof for the last complete level, and not just a number of samples.
-These events can be bounded:
+So if the time does not suffice, the verdict is a proof for the last complete level. These events can be bounded:
 
 * preemptions and late deliveries: steps of a schedule (`dpsim.explore.strategies.within`);
-* deaths: the scenario's faults `kill` and `die`. At most N means that each choice of up to N of them is planted;
-* early timeouts: timeouts that expire although the awaited event could still happen (`limits.early_timeouts`).
+* deaths: the faults `kill` and `die`. At most N means that each choice of up to N of them is planted;
+* early timeouts, which expire although the awaited event could still happen (`limits.early_timeouts`).
 
-If no bound excludes any schedule, the scenario is proven. Each level repeats the schedules of the level below, but the
-count of distinct schedules includes each only once.
+If no bound excludes any schedule, the scenario is proven. The count of distinct schedules has those of all levels once.
 """
 
 from __future__ import annotations
@@ -38,7 +35,6 @@ from dpsim.explore import Exploration
 from dpsim.scenario import Scenario, scenario_from
 
 MORTAL = ("kill", "die")
-"""Kinds of fault that kill a rank."""
 
 
 def explore_each(
@@ -69,10 +65,9 @@ def explore_bounded(
     base: Path | None = None,
     options: Options = Options(),  # noqa: B008  # immutable
 ) -> tuple[Scenario, Explored] | None:
-    """Explores a scenario whose limits contain bounds, level by level. None if it has no bounds.
-
-    Returns the scenario (or the failing variant of it with fewer deaths) and the result. Writes no traces. Raises
-    ValueError for a strategy that samples.
+    """Explores a scenario whose limits contain bounds, level by level, and writes no traces. Returns the scenario, or
+    its failing variant with fewer deaths, and the result; None without bounds. Raises ValueError for a strategy that
+    samples.
     """
     bounds = Bounds.of(scenario, options.bounds)
     if not bounds.binds:
@@ -144,7 +139,6 @@ class _Levels:
         return None
 
     def _conclude(self, level: Bounds, verdicts: Sequence[str]) -> None:
-        """Sets the verdict after every variant of a level was explored."""
         self.whole = level
         self.total.within, self.total.unfinished, self.total.verdict = str(level), "", "bounded"
         if self.total.vacuous:
@@ -153,9 +147,7 @@ class _Levels:
             self.total.verdict = "proven"
 
     def _leaves_out(self, level: Bounds) -> bool:
-        """Returns whether deaths or early timeouts exist beyond the level. The search itself reports excluded
-        schedules.
-        """
+        """The search itself reports excluded schedules, so only deaths and early timeouts count here."""
         deaths = level.deaths is not None and level.deaths < len(_mortal(self.scenario))
         return deaths or (level.early_timeouts is not None and TIMEOUT in self.total.did)
 
@@ -175,15 +167,12 @@ class _Levels:
         return files.explore_some([(world, self.base)], options, seconds, tell)[0]
 
     def _limits(self, level: Bounds) -> dict[str, Any]:
-        """Returns the change of the scenario's limits at a level, if it bounds early timeouts."""
         if level.early_timeouts is None or self.bounds.early_timeouts is None:
             return {}
         return {"limits": self.scenario.limits.model_copy(update={"early_timeouts": level.early_timeouts})}
 
     def _worlds(self, level: Bounds) -> Iterator[Scenario]:
-        """Yields the scenario with each choice of its deaths. If only deaths are bounded, lower levels had the smaller
-        choices.
-        """
+        """If only deaths are bounded, lower levels had the smaller choices."""
         changes = self._limits(level)
         if level.deaths is None:
             yield _changed(self.scenario, changes)
@@ -199,7 +188,6 @@ class _Levels:
 
 
 def _mortal(scenario: Scenario) -> list[int]:
-    """Returns the indexes of faults that kill a rank."""
     return [at for at, fault in enumerate(scenario.faults) if fault.kind in MORTAL]
 
 

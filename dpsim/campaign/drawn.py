@@ -1,7 +1,6 @@
 """Drawn: counts the scenarios that Hypothesis drew for a test, by verdict.
 
-A single drawn scenario may be vacuous: no rank communicates in it. If all drawn scenarios are vacuous, the test shows
-nothing, and should fail. Only the end of the test can tell, so `dpsim.pytest_plugin` calls `only_vacuous` there:
+If all of them are vacuous, the test shows nothing. `dpsim.pytest_plugin` asks `only_vacuous` at its end:
 
     >>> count("proven", "test_a")
     >>> count("vacuous", "test_a"), count("vacuous", "test_b"), count("vacuous", "test_b")

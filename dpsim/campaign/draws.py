@@ -7,11 +7,8 @@
         ... the same run ...
     tracing.culprit                            # the rank that moved one of them first
 
-A run notes itself what its program draws by the functions of `random` and `numpy.random` (`SimRun.drawn`). At its end
-the state of these generators is as before. So they differ only if C code of a library drew, such as that of scipy.
-
-`Tracing` compares the state of the shared generators at each line, so it is only for a run that is known to change
-them. Draws during the import of a module do not count.
+A run notes and undoes the draws of Python code (`SimRun.drawn`), so a changed state comes from C code, such as that of
+scipy. `Tracing` compares the state at each line, so it is slow. Draws during an import do not count.
 """
 
 from __future__ import annotations
@@ -35,9 +32,7 @@ SHARED = ("random", "numpy.random")
 
 
 MERSENNE = 625 * 4
-"""The number of bytes of the state of numpy's usual generator: 624 words and a position (`mt19937_state` in its
-headers).
-"""
+"""The bytes of the state of numpy's usual generator: 624 words and a position (`mt19937_state`)."""
 
 
 def generators() -> tuple[Any, ...]:
@@ -50,9 +45,7 @@ def generators() -> tuple[Any, ...]:
 
 
 class Tracing:
-    """Watches some of the shared generators, given by their indexes in SHARED. It replaces any other line tracer
-    meanwhile.
-    """
+    """Watches the shared generators at these indexes of SHARED. Meanwhile, it replaces any other line tracer."""
 
     def __init__(self, which: list[int]) -> None:
         self.culprit: Culprit | None = None

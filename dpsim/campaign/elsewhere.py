@@ -3,9 +3,8 @@
     look_elsewhere(subject, found)      # `Program.elsewhere` says what differs
     found.verdict                       # "violated", if that run fails; its finding is NONDETERMINISM:REPEAT
 
-A process draws the seed of its hashes anew. So two ranks may iterate over one set in two orders. The simulation gives
-all ranks one seed, because a second interpreter is dear. After all schedules have held, it runs the default one again
-with ranks that differ. Only a run that breaks something is a finding: ranks may differ without harm.
+A process draws the seed of its hashes anew, but in the simulation all ranks have one, because a second interpreter is
+dear. Only a run that breaks something is a finding: ranks may differ without harm.
 """
 
 from __future__ import annotations

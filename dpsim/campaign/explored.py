@@ -14,7 +14,7 @@ fail, some op accesses more than its footprint declares. Then the report says so
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -55,11 +55,10 @@ run depends on more than the schedule (state that outlives a run, a clock). No v
 
 @dataclass
 class Shown:
-    """A failure, and the run that shows it: along its normal form, or else along the schedule that failed first.
-
-    In the second case it is not `confirmed`. `run` is None if neither shows it. `schedule` is that of the run.
-    `by_default`: the default order shows it, too. `events`: what further runs found, once a report needs it. `shared`:
-    that a rank acts differently alone, so that real processes may not fail; only of the first failure.
+    """A failure, and the run that shows it: along its normal form, or else, not `confirmed`, along the schedule that
+    failed first. `run` is None if neither shows it. `by_default`: the default order shows it, too. `events`: what
+    further runs found. `shared`: a rank acts differently alone, so real processes may not fail; only of the first
+    failure.
     """
 
     failure: Failure
@@ -97,10 +96,8 @@ class Shown:
 
 @dataclass(repr=False)
 class Explored:
-    """The result of an exploration.
-
-    `shown`: its failures, in the order in which they were found. `looked`: the result of running ranks alone.
-    `how_far`: its progress in units. `against`: runs on real processes (`dpsim.campaign.against`).
+    """The result of an exploration. `shown`: its failures, in the order in which they were found. `looked`: of running
+    ranks alone. `how_far`: its progress in units. `against`: runs on real processes (`dpsim.campaign.against`).
     """
 
     subject: Subject
@@ -201,10 +198,8 @@ class Explored:
 
 
 def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
-    """Returns the result, with a run for each failure. `seconds`: the time that exploring took.
-
-    If only the timed run shows a failure, that run is the evidence. If the machine lacks memory for a run, the result
-    is lost.
+    """Returns the result, with a run for each failure. `seconds`: the time that exploring took. If only the timed run
+    shows a failure, it is the evidence. If the machine lacks memory for a run, the result is lost.
     """
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time
@@ -219,7 +214,6 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
 
 
 def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
-    """Runs ranks alone if nothing else failed. A difference is added to the failures."""
     if found.failures or found.lost or not found.fresh:
         return Looked()
     looked = looked_at(subject, found.pasts, seconds)
@@ -237,10 +231,7 @@ def _shown(subject: Subject, found: Exploration, failure: Failure) -> Shown:
 
 
 def show(subject: Subject, failure: Failure) -> Shown:
-    """Returns a failure with the run that shows it: along its normal form, or else along its first schedule.
-
-    A failure that already has a run as evidence is not run again.
-    """
+    """Returns a failure with the run that shows it, which is its evidence or runs along one of its schedules."""
     if failure.problem.evidence is not None:
         run, findings = failure.problem.evidence
         return Shown(failure, run, findings, failure.schedule, True)
@@ -274,12 +265,10 @@ def explore_subject(
     *,
     schedules: int = 1_000,
     seconds: float | None = None,
-    seed: int = 0,
     stop_at_first: bool = True,
-    progress: Callable[[Exploration], None] | None = None,
 ) -> Explored:
     """Explores until all schedules are known, or a limit is reached. Raises ValueError for an unknown strategy."""
-    chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
+    chosen = search(strategy, longest=subject.longest) if isinstance(strategy, str) else strategy
     start = time.monotonic()
     end = None if seconds is None else start + seconds
 
@@ -293,7 +282,6 @@ def explore_subject(
             schedules=schedules,
             stop_at_first=stop_at_first,
             expired=expired,
-            progress=progress,
             in_time=True,
         )
     return concluded(subject, found, time.monotonic() - start)

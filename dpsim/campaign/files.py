@@ -2,9 +2,8 @@
 
     outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
 
-The traces are in one folder (`.dpsim` by default). The name of a file consists of the scenario and the fingerprint of
-the failure. So each failure has one file, however often a search finds it. A search that finds another schedule first
-may write another file. A trace contains the scenario and the schedule, so `dpsim replay` needs no other file.
+The name of a trace consists of the scenario and the fingerprint of the failure. So each failure has one file, however
+often a search finds it. A trace contains scenario and schedule, so `dpsim replay` needs no other file.
 """
 
 from __future__ import annotations
@@ -43,11 +42,8 @@ class Cluster(Protocol):
 
 
 class Options(NamedTuple):
-    """How to explore.
-
-    `seconds`: for all scenarios together; None for no limit. `keep_going`: continue after a failure. `work`: the folder
-    of results. `cluster`: other machines. `bounds`: from the command line (`dpsim.campaign.deepening`). `outcomes`:
-    collect what ranks learn (`dpsim.campaign.against`).
+    """How to explore. `seconds`: for all scenarios together; None for no limit. `work`: the folder of results.
+    `cluster`: other machines. `bounds`: from the command line. `outcomes`: collect what ranks learn.
     """
 
     strategy: str = "portfolio"
@@ -65,9 +61,7 @@ class Options(NamedTuple):
 
 @dataclass
 class Outcome:
-    """A scenario and its result. `traces`: the files of its failures by fingerprint. `unwritten`: why a trace is
-    missing.
-    """
+    """A scenario and its result. `traces`: files of failures by fingerprint. `unwritten`: why a trace is missing."""
 
     scenario: Scenario
     explored: Explored
@@ -81,9 +75,8 @@ def explore_files(
     progress: Callable[[int, int | None], None] | None = None,
     watch: Callable[[HowFar], None] = lambda how_far: None,
 ) -> list[Outcome]:
-    """Explores scenarios, each given with the folder of its file. Raises like `explore_all` and `Subject.of`.
-
-    `progress` receives the number of schedules so far, and `watch` the progress of the exploration.
+    """Explores scenarios, each with the folder of its file. Raises like `explore_all` and `Subject.of`. `progress`
+    receives the number of schedules so far, and `watch` the progress of the exploration.
     """
     found = explore_some(scenarios, options, options.seconds, progress, watch=watch)
     return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
@@ -98,10 +91,8 @@ def explore_some(
     start: int = 0,
     watch: Callable[[HowFar], None] = lambda how_far: None,
 ) -> list[Explored]:
-    """Explores some scenarios without writing traces.
-
-    One of `share` scenarios has repeated runs. `start` is the number of scenarios before these. The ranks of a scenario
-    run alone if it is the only one.
+    """Explores scenarios without writing traces. One of `share` has repeated runs; `start` scenarios were before these.
+    The ranks of a scenario run alone if it is the only one.
     """
     return explore_all(
         [
@@ -127,7 +118,6 @@ def explore_some(
 
 
 def _sources(scenarios: Sequence[tuple[Scenario, Path | None]], share: int, start: int) -> list[Source]:
-    """Returns the data from which other machines make the same subjects."""
     return [Source.of(*one, repeats=number % share == 0) for number, one in enumerate(scenarios, start)]
 
 

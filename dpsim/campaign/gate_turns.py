@@ -2,9 +2,8 @@
 
     main is at read[0], then u1 at add[0]   ->   Turn("thread", (0, "u1", "add", 0), before=(0, "main", "read", 0))
 
-A run on another backend can then repeat this order (`dpsim.campaign.gates`). An untimed run records the order of its
-steps as labels (`SimRun.order`). For a timed run, only the journals show the order of a rank's threads, and nothing
-shows the order at stores.
+An untimed run has its steps as labels (`SimRun.order`). For a timed run, only the journals show the order of a rank's
+threads, and nothing shows the order at stores.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ _NO_TURN = (SHARED | RANK_ENDS | {"kept"}) - {"learned"}
 
 
 def _order(run: Run) -> list[ScheduleEvent]:
-    """Returns the events of a run, if it has their labels."""
     return [event for event in map(ScheduleEvent.read, getattr(run, "order", ())) if event is not None]
 
 
@@ -112,7 +110,6 @@ def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[Sched
 
 
 def _ends(rank: int, records: list[RawRecord], visits: list[int | Point]) -> Iterator[tuple[int, Point]]:
-    """Yields the ends of a thread's calls, each with the index of its label."""
     at, places = 0, list[int]()
     for visit in [*visits, None]:
         if isinstance(visit, int):

@@ -1,8 +1,7 @@
 """Gates: makes a run on another backend in which all races have the same result as in a simulated run.
 
-The simulation records which message each get or poll took, what each call returned, and in which order threads and
-stores were served. From these records, this module makes *gates* (`dpsim.contract.gates`). A gate makes a call on the
-other backend wait until it can return the same:
+From its records, this module makes *gates* (`dpsim.contract.gates`), at which a call waits until it can return the
+same:
 
     what raced in the simulation                      on real processes
     a look into a mailbox                             takes that message, or nothing
@@ -19,20 +18,24 @@ other backend wait until it can return the same:
     gates_of(run)                                      # of a run of the simulation
     again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
 
-A call waits at its gate without end only if the program behaves differently on the other backend. `stalled` then names
-the gate, and what it waits for. `dpsim.campaign.unforced` lists races that no gate can force.
+    stalled(gates_of(run), real)                       # ["rank 0: its thread adder waits before added[0] until ..."]
+    unforced(scenario, run, findings, words, "gloo")   # NotForced, which refuses a replay, or None
+
+A call waits without end only if the program behaves differently there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.campaign.gate_turns import turns_at_stores, turns_of_threads
 from dpsim.campaign.subject import Subject, kept
-from dpsim.contract.gates import EARLY, AnyGate, Gate
+from dpsim.checks.finding import Finding, can_match
+from dpsim.contract.events import failing_rank
+from dpsim.contract.gates import EARLY, Address, AnyGate, Gate, Turn
 from dpsim.contract.kinds import POLLS
 from dpsim.contract.ops import (
     ADDRESS,
@@ -41,11 +44,14 @@ from dpsim.contract.ops import (
     EVENT,
     KIND,
     LEARNED_OUTCOME,
+    MAIN,
     STORE_HOW,
     STORE_VALUE,
+    STREAM,
     RawRecord,
 )
 from dpsim.contract.schedule import CutOff
+from dpsim.contract.words import BadInput
 from dpsim.contract.world import Run
 from dpsim.explore import search
 from dpsim.runner import Result, run_scenario
@@ -55,12 +61,11 @@ from dpsim.trace import Difference, Trace, compare
 _CHOSEN = POLLS - {"flag"} | {"receive_any"}
 """Kinds of calls whose outcome a gate fixes. Turns fix that of a flag."""
 
+_RACES = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
+
 
 def gates_of(run: Run) -> tuple[AnyGate, ...]:
-    """Returns the gates that repeat the order of a run.
-
-    Raises ValueError for a run that does not record the senders of messages. Only the simulation records them.
-    """
+    """Returns the gates that repeat a run's order. Raises ValueError if it is not of sim, which records senders."""
     gates: list[AnyGate] = []
     for rank, journal in enumerate(run.journals):
         calls = {raw[ADDRESS]: raw for raw in journal if raw[KIND] in _CHOSEN}
@@ -117,18 +122,13 @@ class Again(NamedTuple):
 
 
 def again(scenario: Scenario, run: Run, backend: str, base: Path | None = None) -> Again:
-    """Runs a scenario on a backend at the gates of a simulated run, and compares the two. Raises like
-    `run_scenario`.
-    """
+    """Runs a scenario at the gates of a simulated run, and compares the two. Raises like `run_scenario`."""
     result = run_scenario(scenario, backend, base=base, gates=gates_of(run))
     return Again(run, result, compare(Trace.of(run, "sim"), Trace.of(result.run, backend)))
 
 
 def runs_of(scenario: Scenario, number: int, seed: int = 0, base: Path | None = None) -> Iterator[Run]:
-    """Yields runs of a scenario on the simulation: a timed one, and then `number - 1` along random schedules.
-
-    Skips runs that are cut off. Raises ScenarioError for a scenario that cannot run, and Lost.
-    """
+    """Yields whole runs on sim: a timed one, then `number - 1` random ones. Raises ScenarioError, and Lost."""
     yield kept(run_scenario(scenario, base=base).run)
     subject, walk = Subject.of(scenario, base), search("random", seed)
     for _ in range(number - 1):
@@ -136,3 +136,83 @@ def runs_of(scenario: Scenario, number: int, seed: int = 0, base: Path | None = 
         with suppress(CutOff):
             yield subject.run(walk.current)[0]
         walk.end(True)
+
+
+def stalled(gates: Sequence[AnyGate], run: Run) -> list[str]:
+    """Returns a line for each blocked call that waits at its gate. Gates of messages have a separate finding."""
+    started, ended = set[Address](), set[Address]()
+    for rank, journal in enumerate(run.journals):
+        for raw in journal:
+            (ended if raw[KIND] == "learned" else started).add((rank, *raw[ADDRESS]))
+    lines = []
+    for gate in gates:
+        rank = gate.at[0]
+        if run.ends[rank] != "blocked":
+            continue
+        if isinstance(gate, Turn):
+            line = _out_of_turn(gate, started, ended)
+        else:
+            line = _awaited(gate, started, ended)
+        if line:
+            lines.append(f"rank {rank}: {line}")
+    return lines
+
+
+def _out_of_turn(gate: Turn, started: set[Address], ended: set[Address]) -> str:
+    """Returns a line about a call whose turn is next, if the turn before it has not happened; otherwise empty."""
+    done = ended if gate.end or gate.of == "store" else started
+    missing = gate.before not in (ended if gate.before_end else started) and gate.before[2] != ""
+    blocked = gate.at in started and gate.at not in ended if gate.of == "store" or gate.end else gate.at not in done
+    if not (missing and blocked):
+        return ""
+    what = "the end of " if gate.end else ""
+    did = "returns from" if gate.before_end else "issues"
+    before = f"rank {gate.before[0]} {did} {_named(gate.before)}"
+    return f"{_who(gate.at)} waits before {what}{_named(gate.at)} until {before}, which never happened"
+
+
+def _awaited(gate: Gate, started: set[Address], ended: set[Address]) -> str:
+    if gate.at not in started or gate.at in ended or not gate.learns or gate.learns[0] is None:
+        return ""
+    return f"{_who(gate.at)} waits in {_named(gate.at)} for {gate.learns[0]!r}, its result in the simulation"
+
+
+def _who(at: Address) -> str:
+    return "it" if at[1] == MAIN else f"its thread {at[1]}"
+
+
+def _named(at: Address) -> str:
+    thread = "" if at[1] == MAIN else f"{at[1]} "
+    return f"{thread}{at[2]}[{at[3]}]"
+
+
+class NotForced(BadInput):
+    """A real backend cannot repeat the order of this run."""
+
+
+def unforced(
+    scenario: Scenario, run: Run, findings: Sequence[Finding], words: Sequence[str], backend: str
+) -> NotForced | None:
+    """Returns why a backend cannot repeat a run; None if it can. `words`: its schedule."""
+    for what, why in _unforced(scenario, run, findings, words):
+        message = f"{scenario.name}: the {backend} backend cannot force {what}: {why}"
+        return NotForced(f"{message}; replay it on the simulation (--backend sim)")
+    return None
+
+
+def _unforced(
+    scenario: Scenario, run: Run, findings: Sequence[Finding], words: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    raising = next((rank for rank in map(failing_rank, words) if rank is not None), None)
+    if raising is not None:
+        yield f"what the device of rank {raising} does before its kernel raises", "gates hold a stream at events alone"
+    if any(one.klass == "RACE:REUSED_IN_FLIGHT" for one in findings):
+        yield "which memory an allocator gives out again", "torch's own allocator decides"
+    off = scenario.checks.switched_off
+    if any(can_match(race, one) for race in _RACES for one in off) and _streams(run) > 1:
+        yield "the order in which two streams use memory", "gates hold a host, and a stream at an event alone"
+
+
+def _streams(run: Run) -> int:
+    used = [{raw[STREAM] for raw in journal if raw[KIND] == "launch"} for journal in run.journals]
+    return max(map(len, used), default=0)

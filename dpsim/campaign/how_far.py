@@ -13,10 +13,8 @@ from dpsim.explore.estimate import TreeEstimate
 
 
 class HowFar(NamedTuple):
-    """The progress of an exploration.
-
-    `units`: the number of finished units (parts of the work). `open`: the known and unfinished ones. `seconds`: since
-    the beginning. `polls`: a loop that polls (`dpsim.campaign.polling`). `finished`: the programs without open work.
+    """The progress of an exploration: its finished and `open` (known and unfinished) units, and the seconds since its
+    beginning. `polls`: a loop that polls (`dpsim.campaign.polling`). `finished`: the programs without open work.
     """
 
     schedules: int

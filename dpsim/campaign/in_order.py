@@ -1,16 +1,14 @@
 """In order: issues the units of a plan, and passes their results to the plan, in one fixed order.
 
-A unit is a part of an exploration: some schedules of one world. Any number of processes may execute units, and these
-may finish in any order:
+A unit is some schedules of one world. Any number of processes may execute units, which may finish in any order:
 
     units = InOrder(plan)
     unit = units.next()                     # to be done anywhere; None if there is none now
     units.take(do(unit, subject))           # or units.again(unit), units.lost(unit, how), units.give_up(why)
     units.close()                           # no more is done: what came early is taken, too
 
-This class asks the plan for a new unit while fewer than `WINDOW` results are outstanding. It passes results on by the
-numbers of their units. So a unit depends only on the results of earlier units. One process, two, or a cluster explore
-the same schedules, and so does an exploration that resumes with results on disk.
+At most `WINDOW` results are outstanding. They pass on by their numbers, so a unit depends on the results of earlier
+units alone. So one process, two, a cluster or a resumed exploration explore the same schedules.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """In time: judges the timed run of a scenario, as `dpsim run` makes it, before an exploration searches schedules.
 
-Schedules have no time. So an exploration assumes that only sleeps and planted delays outlast a timeout. A timed run
-also has costs of messages, kernels and collectives. If it fails, the scenario is violated. This run is then the
-evidence, unless the search finds a failing schedule as well.
-
     failure = failure_in_time(subject, tick)        # None: the run holds, or could not be made whole
 
-The run stops after `TICKS` calls of its progress function. Then its result is unknown, and `dpsim run` shows the rest.
+An exploration assumes that only sleeps and planted delays outlast a timeout, but a timed run has costs as well. After
+`TICKS` calls of its progress function, its result is unknown.
 """
 
 from __future__ import annotations
@@ -29,9 +26,7 @@ class _LongEnough(Exception):
 
 
 def failure_in_time(subject: Subject, tick: Callable[[int], None] = lambda step: None) -> Failure | None:
-    """Returns what fails in the timed run, or None. `tick` is called now and then during it. Raises Lost
-    and OutOfTime.
-    """
+    """Returns what fails in the timed run, or None. Calls `tick` now and then. Raises Lost and OutOfTime."""
     looks = 0
 
     def look(step: int) -> None:

@@ -14,11 +14,9 @@ from dpsim.contract.words import counted
 
 
 class Done(NamedTuple):
-    """What an exploration did before it was interrupted.
-
-    `schedules` and `failures`: in all scenarios together. `worlds`: how many were begun, and of how many, if several
-    are explored in turn. `polls`: a loop that polls. `explored`: the `Explored` of each scenario so far. `whole`:
-    the `Whole` of a set of worlds. Their modules import this one.
+    """What an exploration did before it was interrupted, in all scenarios together. `worlds`: how many were begun, and
+    of how many. `polls`: a loop that polls. `explored`: the `Explored` of each scenario so far. `whole`: the `Whole` of
+    a set.
     """
 
     schedules: int

@@ -4,15 +4,11 @@
     lists["rank 1"]             # ["sum[0] 3735928559", "plan[0] decided 8", "finished"]
     places["rank 1"]            # the rank, and the index of the record in its journal, of each
 
-An outcome consists of the values that awaits returned, of decisions, and of how each thread ended. An array counts by
-its checksum. Not compared are the text of an exception, times, source lines and the order of records of two threads,
-because the contract leaves them open. Ports that the system chose have names (`dpsim.trace.given_ports`).
+An outcome has the values of awaits, decisions, and how each thread ended. An array counts by its checksum, and ports
+that the system chose have names. Left out is what the contract leaves open: texts of exceptions, times, lines, and the
+order of records of two threads. A sum of floats whose order matters leaves out all arrays of floats (`rounded`).
 
-An unmodified program of torch (`Program.unmodified`) has other calls on real processes than in dpsim. So its lists have
-decisions and ends alone.
-
-A sum of floats may depend on the order of its terms, which the contract leaves open, too. In a run where it does, no
-array of floats is compared (`rounded`).
+An unmodified program of torch has other calls on real processes, so its lists have decisions and ends alone.
 """
 
 from __future__ import annotations
@@ -80,7 +76,6 @@ def actor_name(run: Run, number: int) -> str:
 
 
 def _words(raw: RawRecord, floats: set[Any]) -> str | None:
-    """Returns what a record says that its thread learned, or None."""
     at = f"{raw[SITE]}[{raw[ORDINAL]}]"
     if raw[KIND] == "learned":
         return f"{at} {'a float' if raw[ADDRESS] in floats else _value(raw[LEARNED_OUTCOME])}"
@@ -99,6 +94,5 @@ def _value(value: Any) -> str:
 
 
 def _is_float(raw: RawRecord) -> bool:
-    """Returns whether the call of a record returns an array of floats."""
     at = _DTYPES.get(raw[KIND])
     return at is not None and ("float" in raw[at] or "complex" in raw[at])

@@ -5,17 +5,12 @@
     looked.runs, looked.known                   # how many pasts of ranks ran alone, of how many
     looked.why                                  # why it is not known, in words
 
-The simulation runs all ranks in one Python process, and hardware does not. So a program whose ranks communicate through
-a module variable holds in the simulation and fails on hardware. If a rank behaves differently alone, the finding names
-the first record that differs. It also names the objects of the program's module that differ.
+The simulation runs all ranks in one Python process, and hardware does not. If a rank behaves differently alone, the
+finding names the first record that differs, and the objects of the program's module that differ.
 
-A rank alone sees nothing but the results of its awaits, and many schedules give it the same results. So each rank runs
-alone once for each past that the search saw (`dpsim.campaign.pasts`), and not once for each schedule. If a command
-explores one scenario, EACH pasts run in any case, unless they are long. More run while this takes less than a tenth of
-the exploring time. If a process explores many scenarios, at least one schedule of the first scenario
-runs, and further ones follow only within this tenth (`Account`).
-
-A search that fails keeps its failure. `shared_in` runs the ranks of the failing run alone, for a line of the report.
+A rank alone sees nothing but the results of its awaits. So it runs once for each past that the search saw
+(`dpsim.campaign.pasts`). For one scenario, EACH pasts run in any case, unless they are long, and more within a tenth of
+the exploring time. For many scenarios, one schedule of the first runs, and more within this tenth (`Account`).
 """
 
 from __future__ import annotations
@@ -93,10 +88,7 @@ class Looked(NamedTuple):
 
 
 def looked_at(subject: Subject, pasts: Pasts, seconds: float) -> Looked:
-    """Runs the ranks of a subject alone, if the user or the account of time allows it.
-
-    `pasts`: the digest of each past that exploring saw, with a schedule that has it.
-    """
+    """Runs the ranks alone, if the account of time allows it. `pasts`: by digest, with a schedule that has each."""
     ACCOUNT.explored += seconds
     if subject.program.apart:
         return Looked()
@@ -113,9 +105,7 @@ def looked_at(subject: Subject, pasts: Pasts, seconds: float) -> Looked:
 
 
 def shared_in(subject: Subject, run: Run, schedule: Sequence[str], seconds: float) -> str:
-    """Returns that a rank of a failing run acts differently alone, in words; empty if none does. Real processes may not
-    fail then, because they share nothing.
-    """
+    """Returns that a rank of a failing run acts differently alone, or "". Real processes share nothing."""
     pasts = dict[bytes, Sequence[str]]()
     note(pasts, run.journals, schedule)
     looked = looked_at(subject, pasts, seconds)
@@ -172,7 +162,6 @@ class Looking:
         return Looked(len(self.ran) - len(self._waiting), len(self._pasts), why=why)
 
     def _along(self, schedule: Sequence[str], expected: Sequence[bytes]) -> Looked | None:
-        """Runs all ranks together along a schedule, and notes the new pasts. Returns the final result, or None."""
         subject, fresh = self._subject, self._subject.fresh()
         program = Recording([fresh() for _ in range(subject.world.actors)], registry.packages())
         run = kept(subject.backend(self._following(schedule)).run_program(subject.world, program, None))
@@ -194,14 +183,11 @@ class Looking:
         return follow
 
     def _repeated(self, schedule: Sequence[str]) -> Unlike | None:
-        """Returns how two runs along a schedule differ, in one of which each rank has its own instance of the
-        program.
-        """
+        """In one of the two runs, each rank has its own instance of the program."""
         run, _ = self._subject.run(self._following(schedule))
         return Repeats(self._subject).after(run, [*schedule], failed=True)
 
     def _asked(self) -> Looked | None:
-        """Runs the waiting pasts alone. Returns the final result, or None."""
         if not self._waiting:
             return None
         found = _alone(self._subject, self._origin, [past for _, past in self._waiting])
@@ -218,7 +204,6 @@ class Looking:
 
 
 def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs | None] | str:
-    """Returns where ranks behave differently, or the reason why that is unknown."""
     try:
         args = pickle.dumps(origin.args)
         packages = frozenset(registry.packages())

@@ -1,15 +1,12 @@
 """Museum: measures for each known bug which strategy finds it, after how many schedules.
 
-A check that never found a bug proves nothing, and neither does one that also reports healthy programs. So each
-registered variant (a protocol with one bug, `dpsim.contract.registry`) has an *exhibit*. This is the smallest scenario
-that shows the bug. The exhibit of variant M-DP-1 is the file `scenarios/museum/m-dp-1.yaml`, which
-`dpsim run museum/m-dp-1` runs. For each variant:
+Each registered variant (a protocol with one bug) has an *exhibit*, the smallest scenario that shows the bug. That of
+M-DP-1 is `scenarios/museum/m-dp-1.yaml`. For each variant:
 
 * Every strategy searches for a schedule whose primary finding has the registered class. A random strategy runs with
   `SEEDS` seeds. The table includes failed searches, and the random walk (Thomson, Donaldson and Betts, TOPC 2016).
-* dpsim explores the *twin*, which is the same scenario without the bug, and must find no violation. Some bugs need a
-  feature that the protocol lacks. Then a healthy variant with this feature is the twin.
-* dpsim also explores variants that are only slower, and must find no violation in them.
+* dpsim explores the *twin*, the same scenario without the bug, and must find no violation. If some bug needs a feature
+  that the protocol lacks, a healthy variant with it is the twin. The same is true for variants that are only slower.
 
     >>> shown = row(registry.variant("M-DP-1"), exhibits()["m-dp-1"], limit=5)
     >>> shown.found.klass, shown.found.check, shown.twin.verdict, shown.wrong
@@ -33,7 +30,6 @@ from typing import TypeAlias
 from dpsim.campaign.bounds import OF_LIMITS
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.interrupts import with_done
-from dpsim.campaign.missing_exhibits import nothing_to_show
 from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
@@ -91,10 +87,7 @@ class Row:
 
 
 def exhibits(folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Returns the files of exhibits by the variant's name in lower case: those of dpsim and of `folders`.
-
-    Raises ScenarioNotFound for a folder that does not exist.
-    """
+    """Returns the exhibits of dpsim and of `folders` by variant in lower case. Raises ScenarioNotFound."""
     found = {name.removeprefix(FOLDER): file for name, file in bundled_files().items() if name.startswith(FOLDER)}
     for folder in folders:
         if not folder.is_dir():
@@ -104,10 +97,7 @@ def exhibits(folders: Iterable[Path] = ()) -> dict[str, Path]:
 
 
 def chosen(patterns: Sequence[str] = ()) -> list[VariantEntry]:
-    """Returns the variants that a pattern selects, in upper or lower case; all without patterns.
-
-    Raises UnknownName for a pattern that selects none.
-    """
+    """Returns the variants that a pattern selects, in any case; all without patterns. Raises UnknownName for none."""
     entries = registry.variants()
     for pattern in patterns:
         if not any(fnmatchcase(entry.name.lower(), pattern.lower()) for entry in entries):
@@ -117,9 +107,7 @@ def chosen(patterns: Sequence[str] = ()) -> list[VariantEntry]:
 
 
 def exhibit(entry: VariantEntry, file: Path) -> Scenario:
-    """Returns the scenario that shows a variant. Raises ScenarioError for an unreadable one, or one of
-    another variant.
-    """
+    """Returns the scenario that shows a variant. Raises ScenarioError if it is unreadable or shows another one."""
     scenario = load_scenario(file)
     if scenario.protocol.variant != entry.name:
         runs = scenario.protocol.variant or "no variant"
@@ -142,10 +130,7 @@ def without_variant(scenario: Scenario) -> Scenario:
 
 
 def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[], bool] = lambda: False) -> Row:
-    """Explores a variant and its twin. `limit`: the largest number of schedules of each search.
-
-    Raises ScenarioError for an invalid exhibit, and OutOfTime once the time has `expired`.
-    """
+    """Explores a variant and its twin. Raises ScenarioError for an invalid exhibit, and OutOfTime once `expired`."""
     return row_of(entry, exhibit(entry, file), file, limit, expired)
 
 
@@ -192,7 +177,6 @@ def seek(
     repeats: bool = False,
 ) -> Exploration:
     """Runs schedules up to the first whose primary finding has a class. `seen` receives the first of each class.
-
     `repeats`: repeats some runs, as every exploration does. Raises OutOfTime once the time has `expired`.
     """
 
@@ -235,9 +219,7 @@ def in_time(subject: Subject, found: Exploration, seen: dict[str, Finding]) -> N
 
 @dataclass
 class Exhibition:
-    """The results for all chosen variants. `without`: variants without an exhibit. `left`: those that the time did not
-    suffice for.
-    """
+    """All results. `without`: variants without an exhibit. `left`: those for which the time did not suffice."""
 
     rows: list[Row]
     without: list[str]
@@ -263,15 +245,14 @@ def exhibition(
     seconds: float | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> Exhibition:
-    """Returns the rows of all variants with an exhibit, as far as the time suffices, and calls `progress(done, total)`.
-
-    `elsewhere` makes rows on other machines. Raises ScenarioNotFound without any exhibit, and ScenarioError for an
-    invalid one. A KeyboardInterrupt carries the rows so far (`Exhibition`) as its `done`.
+    """Returns the rows of all variants with an exhibit, as far as the time suffices. `elsewhere` makes rows on other
+    machines. Raises ScenarioNotFound without any exhibit, and ScenarioError for an invalid one. A KeyboardInterrupt
+    carries the rows so far (`Exhibition`) as its `done`.
     """
     shown = [entry for entry in entries if entry.name.lower() in files]
     without = [entry.name for entry in entries if entry.name.lower() not in files]
     if not shown:
-        raise ScenarioNotFound(nothing_to_show(without))
+        raise ScenarioNotFound(_nothing_to_show(without))
     end = None if seconds is None else time.monotonic() + seconds
     done = Exhibition([], without, limit, [entry.name for entry in shown])
 
@@ -298,3 +279,16 @@ def exhibition(
         with_done(error, done)
         raise
     return done
+
+
+def _nothing_to_show(variants: Sequence[str]) -> str:
+    """Names the files to write for these variants. Without any, no variant is registered."""
+    if not variants:
+        return "nothing to show: none of the exhibits is named after a variant"
+    names = ", ".join(f"{name.lower()}.yaml" for name in variants)
+    one = len(variants) == 1
+    which, own = ("this scenario", variants[0]) if one else ("such a scenario", "the name of its variant")
+    return (
+        f"nothing to show: none of the exhibits is named {names}; write {which}, with protocol.variant: {own}, and "
+        "give its folder by --exhibits"
+    )

@@ -6,9 +6,6 @@ the schedule of the first run that had it. A run along this schedule then record
     program = Recording([fresh() for rank in ranks], packages)
     run = backend.run_program(world, program, None)
     pasts = program.complete(run.journals, run.ends)
-
-Each rank has its own instance of the program (`OneEach`). This module replaces the methods `learned` and `turn` of the
-journals of such a run, so other runs have no additional cost.
 """
 
 from __future__ import annotations
@@ -102,7 +99,6 @@ class Recording(OneEach):
 
 
 def _watching_threads(rank: SimRank, past: Past) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Returns a function that starts the threads of a rank and records the awaits of each."""
     begin, watched = rank._begin, set[str]()
     assert begin is not None
 
@@ -122,7 +118,6 @@ def _watching_threads(rank: SimRank, past: Past) -> Callable[..., Coroutine[Any,
 
 
 def _watch(journal: Journal, past: Past) -> None:
-    """Records what the thread of this journal receives, and its turns."""
     given, thread = past.given[journal.thread], journal.thread
     learn, fail, turn = journal.learned, journal.failed, journal.turn
 

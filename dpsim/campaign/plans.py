@@ -4,17 +4,12 @@
     unit = plan.next()                          # None if there is none now
     plan.take(do(unit, subject))                # or plan.give_up(why)
 
-DPOR searches a tree of schedules, and each of its units continues one branch (`dpsim.explore.strategies.branches`). A
-search within bounds has a frontier of open nodes, and each of its units runs some of them
-(`dpsim.explore.strategies.frontier`). This lets many processes work on one proof. Each unit of a random strategy has
-another seed, so no two run the same schedule.
+A unit of DPOR continues one branch of its tree (`branches`), and a unit within bounds runs some open nodes
+(`frontier`). Each unit of a random strategy has another seed. No clock decides the size of a unit. So a plan yields the
+same units on all machines, if results come in a fixed order (`in_order`).
 
-The size of a unit depends on the numbers of schedules and steps so far, and not on a clock. So a plan yields the same
-units on all machines, if the caller takes results in a fixed order (`dpsim.campaign.in_order`).
-
-The portfolio strategy begins with DPOR alone, because DPOR proves most small programs within some dozen schedules. Then
-up to three units of random strategies run beside DPOR. Both may run `schedules` schedules each. When DPOR has seen all
-schedules, the plan is done.
+The portfolio begins with DPOR alone, which proves most small programs within some dozen schedules. Then up to three
+units of random strategies run beside it. When DPOR has seen all schedules, the plan is done.
 """
 
 from __future__ import annotations
@@ -40,14 +35,11 @@ LONGER = 20
 """In a long proof, a unit may be this many times as large. Each unit costs milliseconds, and repeats some runs."""
 
 PART = 64
-"""Such a unit has at most one in this number of the schedules so far, because at the end processes wait for the last
-unit.
-"""
+"""Nor is it larger than this part of the schedules so far, because processes wait for the last unit."""
 
 SAMPLED = 16
 SAMPLERS = ("pos", "random", "pct")
 AHEAD = 3
-"""The number of random units that run beside DPOR."""
 
 
 class Plan:
@@ -148,7 +140,6 @@ class Plan:
                 self.exploration.classes = self._classes
 
     def _next_size(self, result: UnitResult) -> int:
-        """Returns the number of schedules of the next unit: at most twice that of this one."""
         each = max(result.exploration.steps / max(result.exploration.runs, 1), 1)
         short = min(MOST, int(UNIT_STEPS / each))
         long = min(LONGER * MOST, int(LONGER * UNIT_STEPS / each), self._proved // PART)
@@ -169,9 +160,7 @@ class Plan:
         return result
 
     def _ended(self, result: UnitResult) -> tuple[bool, bool]:
-        """Returns two answers: whether the search saw all schedules, and whether it saw all except those that were cut
-        off or are beyond a bound.
-        """
+        """Returns whether the search saw all schedules, and whether it saw all within its bounds."""
         if result.state is None:
             return result.exhausted, result.bounded
         return (not self._tree.incomplete, self._tree.incomplete) if self._tree.over else (False, False)

@@ -4,11 +4,9 @@
     polls.note(run.journals)        # after each run, whole or cut off
     polls.text                      # "rank 0 polls in a loop at poll, reload.py:35: ..."; empty where none does
 
-A *look* is a call that does not wait: a poll, a query, or a `get` of a store with timeout 0. A *site* is the name that
-a program gives to a call in its source. A thread polls in a loop if it makes `MANY` looks in a row in one step, at one
-site and with equal results. The thread may sleep between two looks. The count starts again at a look with another site
-or result, and after any other call that returns a value, such as a receive. So a program that looks once per step, or
-gives up after a few looks, has no such loop.
+A *look* is a call that does not wait: a poll, a query, or a `get` of a store with timeout 0. A thread polls in a loop
+if it makes `MANY` looks in a row in one step, at one site and with equal results. Sleeps between looks do not matter,
+but any other call that returns a value ends the row.
 """
 
 from __future__ import annotations

@@ -2,17 +2,13 @@
 
     found = explore_all(subjects, jobs=2, seconds=60)        # one `Explored` for each subject
 
-The work consists of *units*: some schedules of one program under one strategy. `dpsim.campaign.plans` decides which
-units there are, and their order is the same for any number of processes (`dpsim.campaign.in_order`). With a `store`,
-each result is on disk before it counts, and no worker repeats a unit whose result is there (`dpsim.campaign.work`).
+The work consists of *units* in an order that is the same for any number of processes (`plans`, `in_order`). With a
+`store`, each result is on disk before it counts, and a known unit is not repeated (`dpsim.campaign.work`).
 
-If a worker dies, its finished units still count. Another worker repeats its present unit, once. If two workers die
-during one unit, its program is *lost*: it gets no verdict, but earlier results count, and the other programs are
-explored. The same is true if a run needs more memory than there is. If the machine cannot start a process, fewer
-processes run. When the time is used up, workers finish the present runs and begin no others.
-
-Two workers may find the same failure, or run equivalent schedules. The results identify both in the same way in every
-process, so each counts once.
+If a worker dies, another one repeats its present unit, once. If two workers die during one unit, its program is *lost*:
+it gets no verdict, but earlier results count, and the other programs are explored. The same is true if a run needs more
+memory than there is. If the machine cannot start a process, fewer processes run. When the time is used up, workers
+finish the present runs. A failure that two workers find counts once.
 """
 
 from __future__ import annotations
@@ -82,11 +78,10 @@ def explore_all(
     watch: Callable[[HowFar], None] = lambda how_far: None,
     elsewhere: OtherMachines | None = None,
 ) -> list[Explored]:
-    """Explores programs: at most `schedules` schedules of each, and for at most `seconds` in all.
-
-    `progress` receives the number of schedules now and then, and `watch` the progress in units. `store` keeps results.
-    `elsewhere` executes the units in place of local processes. Raises ValueError for an unknown strategy. A
-    KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
+    """Explores programs: at most `schedules` schedules of each, and for at most `seconds` in all. `progress` receives
+    the number of schedules, and `watch` the progress in units. `store` keeps results. `elsewhere` executes the units in
+    place of local processes. Raises ValueError for an unknown strategy. A KeyboardInterrupt carries what was done
+    (`dpsim.campaign.interrupts`).
     """
     search(strategy)
     subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run
@@ -180,7 +175,6 @@ def _done_there(
     end: float | None,
     tick: Tick,
 ) -> Iterator[UnitResult]:
-    """Executes units in other processes."""
     workers: list[UnitProcess] = []
     try:
         while True:
@@ -236,7 +230,6 @@ def _done_here(
     end: float | None,
     tick: Tick,
 ) -> Iterator[UnitResult]:
-    """Executes units in this process."""
     while (unit := next_unit()) is not None:
         try:
             result = do(unit, subjects[unit.subject], end, partial(_tick_of_unit, tick, unit))
@@ -262,6 +255,5 @@ def _tick_of_unit(tick: Tick, unit: Unit, runs: int) -> None:
 
 
 def _silent(workers: Iterable[UnitProcess], end: float | None) -> list[UnitProcess]:
-    """Returns those of the silent workers that will not answer any more."""
     late = end is not None and time.monotonic() > end + LATE_SECONDS
     return [worker for worker in workers if late or is_stopped(worker.process.pid or 0)]

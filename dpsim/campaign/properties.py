@@ -6,18 +6,14 @@
     def test_ranks_agree(scenario):
         holds(scenario)
 
-Hypothesis draws only the scenario, and `holds` explores its schedules. So the result depends on the scenario alone, and
-no test is flaky. Hypothesis shrinks a failing scenario to the smallest one that fails, and need not shrink schedules.
-If Hypothesis drew a seed as well, the same seed would mean another schedule after each step of shrinking.
+Hypothesis draws only the scenario, and `holds` explores its schedules. So no test is flaky, and a failing scenario
+shrinks to the smallest one that fails. A drawn seed would mean another schedule after each step of shrinking.
 
-A failure raises `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as YAML, and a command
-that repeats the run. The command contains a token, which encodes scenario and schedule in one word
-(`dpsim.campaign.token`). So it works on any machine that has the source. dpsim also saves the scenario, and the next
-run of this test tries it first (`dpsim.campaign.saved`). If Hypothesis shrinks, dpsim saves only the smallest example.
+A failure raises `DoesNotHold`: the report, the smallest scenario as YAML, and a command with a token
+(`dpsim.campaign.token`). The next run of this test first tries the saved scenario (`dpsim.campaign.saved`).
 
-`holds` also reports to Hypothesis. Its events are the verdict, each pair of calls that raced, and each probe that a
-rank reached (`pytest --hypothesis-show-statistics`, and fuzzers that read events). Its target is the number of classes
-of equivalent schedules. So Hypothesis prefers scenarios in which more can happen.
+`holds` reports the verdict, the pairs of calls that raced, and the reached probes as events of Hypothesis. Its target
+is the number of classes of schedules, so Hypothesis prefers scenarios in which more can happen.
 
     >>> from dpsim.scenario import scenario_from
     >>> request = {"prompt_tokens": 5, "output_tokens": 2}
@@ -25,8 +21,7 @@ of equivalent schedules. So Hypothesis prefers scenarios in which more can happe
     >>> found.verdict, "; ".join(found.assumes[:2])
     ('proven', 'no rank dies; unlimited residency')
 
-Prior art: Hypothesis' `event` and `target`; "Swarm testing", Groce and others, 2012, for drawing worlds instead of
-inputs alone.
+Prior art: Hypothesis' `event` and `target`; "Swarm testing", Groce and others, 2012, for drawing worlds.
 """
 
 from __future__ import annotations
@@ -54,9 +49,8 @@ SMALLEST = "other drawn scenarios may fail for another cause: run the test again
 
 
 class DoesNotHold(AssertionError):
-    """The exception of `holds`. `replay`: a command that repeats the failure, or empty. `file`: the saved scenario.
-    `results`: the folder of the failure, or None. `step`: a command that prints each choice of the run, or empty.
-    `drawn`: Hypothesis drew the scenario.
+    """The exception of `holds`. `replay`, `step`: commands that repeat the failure, or print each choice of its run; or
+    empty. `file`: the saved scenario. `results`: the folder of the failure, or None. `drawn`: by Hypothesis.
     """
 
     def __init__(
@@ -177,10 +171,7 @@ def _failed(
 def _explored(
     scenario: Scenario, subject: Subject, strategy: str, schedules: int, cluster: str | None
 ) -> tuple[Scenario, Explored]:
-    """Explores a scenario, perhaps within bounds, here or on a cluster. Returns the failing variant of it, or itself.
-
-    Raises NoCluster for an invalid address, or if Ray is not installed.
-    """
+    """Returns the failing variant, or the scenario. Raises NoCluster for an invalid address, or without Ray."""
     from dpsim.campaign.deepening import explore_bounded
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.files import Options
@@ -201,10 +192,8 @@ def _explored(
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
-    """Repeats the failure of a token: first along its schedule, then in every schedule, as `holds` found it.
-
-    Raises DoesNotHold if either is not as the scenario expects. `replay` is the command for the failure, and `saved`
-    says where it comes from. If another schedule fails now, the command and the results are of that one.
+    """Repeats the failure of a token, called `replay`: first along its schedule, then in every schedule, as `holds`
+    found it. Raises DoesNotHold if either is not as expected, with the command of the schedule that fails now.
     """
     __tracebackhide__ = True
     from dpsim.campaign.alternatives import of_replayed
@@ -244,7 +233,6 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
 
 
 def _nothing_to_hold(explored: Explored) -> bool:
-    """Returns whether a scenario that should hold is vacuous: no rank communicated."""
     return explored.verdict == "vacuous" and explored.subject.expected.verdict == "held"
 
 
@@ -274,7 +262,6 @@ def _note_in_hypothesis(explored: Explored) -> tuple[bool, bool]:
 
 
 def _is_drawn() -> bool:
-    """Returns whether a test of Hypothesis runs."""
     if "hypothesis" not in sys.modules:
         return False
     from hypothesis import currently_in_test_context

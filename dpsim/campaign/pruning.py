@@ -19,7 +19,6 @@ from pathlib import Path
 
 LATEST = "latest"
 KEPT = 50
-"""The number of failures whose folders stay."""
 
 REPORT = "report.txt"
 TRIES = 3

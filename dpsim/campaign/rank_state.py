@@ -67,7 +67,6 @@ def _of_many(words: str) -> str:
 
 
 def _step_and_words(state: ActorState) -> tuple[str, str]:
-    """Returns the step of a rank, and where it is."""
     raw = None if state.since is None else state.since.raw
     step = "" if raw is None or not 0 <= raw[STEP] < NO_STEP else f"step {raw[STEP]}: "
     if state.state == "stopped":
@@ -81,9 +80,7 @@ def _step_and_words(state: ActorState) -> tuple[str, str]:
 
 
 def look_of(raw: RawRecord) -> str:
-    """Returns what `chain` calls a call that never waits: a poll, a get or join with timeout 0, a query. Otherwise
-    empty.
-    """
+    """Returns what `chain` calls a call that never waits: a poll, a query, or one with timeout 0. Otherwise empty."""
     if raw[KIND] == "take" and (raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] == 0):
         return str(raw[TAKE_MAILBOX])
     if raw[KIND] == "store" and raw[STORE_HOW] in ("get", "join") and raw[STORE_VALUE] == 0:

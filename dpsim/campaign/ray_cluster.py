@@ -3,15 +3,11 @@
     with RayCluster.at("auto") as cluster:                  # or "ray://HOST:10001"
         explore_all(subjects, elsewhere=cluster.on(sources))
 
-A unit is a part of the exploration, and each Ray task executes some units on one CPU (`dpsim.campaign.ray_units`). If a
-worker or node dies, the units of its task are repeated. If this happens four times to one unit, its program gets no
-verdict. Only this process collects results and writes them to disk.
+If a worker or node dies, the units of its task are repeated, and after four times a program gets no verdict. Only this
+process collects results. Ray copies the user's modules as the working folder of its runtime environment. A Ray that
+this process starts listens on the loopback address only, and ends with it.
 
-Ray copies the user's Python modules to the nodes, as the working folder of its runtime environment. If this process
-starts Ray itself, Ray listens on the loopback address only, and ends with this process.
-
-Only this file imports the package `ray`. `dpsim.campaign.ray_units` does not import it: `RayUnits` receives the module
-`ray` as an argument. So a test can pass an object that imitates Ray.
+Only this file imports `ray`. `RayUnits` receives the module, so a test can pass an object that imitates it.
 
 Prior art: Ray's tasks and object store (Moritz et al., OSDI 2018).
 """

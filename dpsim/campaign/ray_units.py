@@ -3,12 +3,10 @@
     units = RayUnits(ray, sources, width=4)                 # `ray`: the module, or what pretends to be it
     explore_all(subjects, elsewhere=units)
 
-A unit is some schedules of one program. Each task costs Ray ten milliseconds of CPU, so a task gets units for some
-seconds, estimated from earlier units. This choice does not change the units themselves, so results do not depend on it.
-A task ends at its first failure, so that the result returns at once. Its other units are issued again.
+A task costs Ray ten milliseconds of CPU, so it gets units for some seconds, estimated from earlier ones. Results do not
+depend on this choice. A task ends at its first failure, and its other units are issued again.
 
-Ray itself retries no task. If a worker or node dies, each unit of its task returns to its plan, and is then a task
-alone. So four losses identify the unit that kills workers.
+Ray itself retries no task. Each unit of a lost task is then a task alone, so four losses identify what kills workers.
 """
 
 from __future__ import annotations
@@ -98,7 +96,6 @@ class RayUnits:
             self._under_way.clear()
 
     def _give_out(self, next_unit: Callable[[], Unit | None], end: float | None) -> None:
-        """Makes tasks of the available units, as many as may run."""
         free = self._most - len(self._under_way)
         units: list[Unit] = []
         expected = 0.0
@@ -120,7 +117,6 @@ class RayUnits:
         return min(unit.schedules * self._took / self._asked, TASK_SECONDS)
 
     def _answers(self, ref: Any, plans: Sequence[InOrder]) -> Iterator[UnitResult]:
-        """Handles the results of a task. Raises the exception of a unit."""
         units = self._under_way.pop(ref)
         answers = answer_of(self._ray, ref)
         if isinstance(answers, Gone):
@@ -143,9 +139,8 @@ class RayUnits:
 def each(
     ray: Any, function: Callable[..., Any], arguments: Sequence[Any], width: int, end: float | None
 ) -> Iterator[tuple[int, Any]]:
-    """Executes a task for each argument, and yields its number and result, in the order in which tasks end.
-
-    `function` receives the argument and the remaining seconds. A task that is lost four times yields a `Lost`.
+    """Executes a task for each argument and the remaining seconds, and yields its number and result, in the order of
+    the ends. A task that is lost four times yields a `Lost`.
     """
     task = ray.remote(function).options(num_cpus=1, max_retries=0)
     waiting, lost, under_way = [*range(len(arguments))][::-1], [0] * len(arguments), dict[Any, int]()

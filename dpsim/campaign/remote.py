@@ -32,9 +32,7 @@ class OtherVersion(BadInput):
 
 
 class Source(NamedTuple):
-    """The data from which another machine makes a program. `dpsim`: a digest of its sources. `repeats`: as
-    `Subject.repeats`.
-    """
+    """What another machine makes a program from. `dpsim`: a digest of its sources. `repeats`: as of `Subject`."""
 
     text: str
     base: str | None
@@ -67,10 +65,7 @@ def modules_of(subject: Subject) -> Iterable[str]:
 
 
 def sources_of(modules: Iterable[str]) -> dict[str, bytes]:
-    """Returns the sources of modules, and of all imported modules of their packages and folders.
-
-    The keys are paths below a folder of Python's search path.
-    """
+    """Returns the sources of modules, their packages and folders, by the path below a folder of the search path."""
     named = [sys.modules[one] for one in modules if one in sys.modules]
     roots = {one.__name__.partition(".")[0] for one in named}
     folders = {Path(one.__file__).parent for one in named if one.__file__ and "." not in one.__name__}
@@ -86,10 +81,8 @@ def sources_of(modules: Iterable[str]) -> dict[str, bytes]:
 
 
 MADE = 64
-"""The largest number of programs that a process keeps."""
 
 _made: dict[Source, Subject] = {}
-"""The programs of this process."""
 
 
 def do_there(source: Source, unit: Unit, seconds: float | None = None) -> UnitResult | Exception:

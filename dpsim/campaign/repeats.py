@@ -6,20 +6,14 @@
     unlike = repeats.last()                         # at the end
 
 A proof is valid only if the schedule alone decides what a program does. So the search repeats its first and last run,
-and the first run of each failure. It also repeats run 4, run 16 and so on. If there is one schedule, it runs twice; of
-a thousand runs, six are repeated.
+run 4, run 16 and so on, and the first run of each failure.
 
-A repetition strictly follows the schedule of the first run. Its program instances, and what `prepare` returns, are
-fresh, so a state that outlives a run makes a difference. Each rank has its own instance, as it would have in its own
-process. So ranks that communicate through `self`, and reset it afterwards, differ as well.
+A repetition strictly follows the schedule. The instances and what `prepare` returns are fresh, so a state that outlives
+a run makes a difference. Each rank has its own instance, so ranks that communicate through `self` differ as well.
+Clocks jump, and a generator without a seed draws other numbers (`dpsim.sim.hosts.outside`).
 
-A repetition happens at another time: clocks jump, and a generator without a seed draws other numbers
-(`dpsim.sim.hosts.outside`). If it differs, the finding names what the program reads besides the contract.
-
-A random number that a program draws without a seed is a finding even if both runs are equal. Otherwise a bug that
-occurs in one of twenty runs would often be missed. A run notes the draws of its program. Those of C code in a library
-show in the state of the shared generators. Then one more run along the schedule shows which rank drew
-(`dpsim.campaign.draws`).
+An unseeded random number is a finding even if both runs are equal, because two of them often agree. For draws of C
+code, one more run shows which rank drew (`dpsim.campaign.draws`).
 
 Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determinism`.
 """
@@ -88,9 +82,7 @@ class OneEach(Program[None]):
 
 
 class Repeats:
-    """The repetitions of one search. `made`: their number. `touched`: what their ranks touched. Calls `tick` now and
-    then within a run.
-    """
+    """The repetitions of one search. `made`: their number. `touched`: by their ranks. Calls `tick` now and then."""
 
     def __init__(self, subject: Subject, tick: Callable[[int], None] | None = None) -> None:
         off = switch_off([nondeterminism.of("")], subject.switched_off)[1] if subject.switched_off else {}
@@ -157,9 +149,7 @@ class Repeats:
     def _again(
         self, schedule: Sequence[str], strict: bool = True, within: AbstractContextManager[Any] | None = None
     ) -> tuple[list[Any], str]:
-        """Returns the journals of a run along a schedule, and why it stopped early. `within`: a context
-        around the run.
-        """
+        """Returns the journals of a run along a schedule `within` a context, and why it stopped early."""
         subject, world = self._subject, self._subject.world
         follow = ScheduleReplay(schedule, strict, longest=subject.longest)
         if self._fresh is None:  # both runs that are compared begin with it
@@ -182,6 +172,5 @@ class Repeats:
 
 
 def _draw(run: SimRun) -> Finding:
-    """Returns a finding for the first number of a run that was drawn without a seed."""
     place, generator = run.drawn[0]
     return nondeterminism.unseeded(generator, Culprit(place.rank, place.step, SITE, place.where))

@@ -4,17 +4,15 @@
     replayed.same              # the records are equal, one by one
     replayed.findings          # what does not hold, judged anew
 
-If a trace has a schedule (`dpsim explore` writes one), `replay` repeats the run step by step. In *strict* mode it stops
-if the schedule no longer fits. In *fallback* mode it continues, and reports the steps that it skipped and added. Timed
-runs, and runs on gloo or NCCL, have no schedule. For such a trace, `replay` runs the scenario again in the timed
-simulation. For a real trace, this shows whether the model acts as the hardware did.
+If a trace has a schedule, `replay` repeats the run step by step. In *strict* mode it stops where the schedule does not
+fit. In *fallback* mode it reports the steps that it skipped and added. For a timed run, or one on gloo or NCCL, it runs
+the scenario again in the timed simulation. This shows whether the model acts as the hardware did.
 
-A real backend cannot follow a schedule. So `replay` first repeats the run in the simulation. It then runs the real
-backend with gates (`dpsim.campaign.gates`), which make all races end as in the simulation. It raises NotForced for a
-race that gates cannot decide.
+On a real backend, `replay` runs at the gates of the simulated run. It raises NotForced for a race that gates cannot
+decide.
 
-A token (`dpsim.campaign.token`) has a schedule and no records. So its run counts as the same if the finding has the
-same class. `replay_token` continues if the schedule no longer fits, because users replay a failure while they fix it.
+A token has no records. So its run counts as the same if the finding has the same class. It runs in fallback mode,
+because users replay a failure while they fix it.
 """
 
 from __future__ import annotations
@@ -25,12 +23,10 @@ from pathlib import Path
 
 from dpsim.campaign.calls import with_calls, with_calls_along
 from dpsim.campaign.explored import explore_subject
-from dpsim.campaign.gates import gates_of
-from dpsim.campaign.stalled import stalled
+from dpsim.campaign.gates import gates_of, stalled, unforced
 from dpsim.campaign.stepping import Stepping, stepping
 from dpsim.campaign.subject import Subject, kept, problem
 from dpsim.campaign.token import Token
-from dpsim.campaign.unforced import unforced
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.words import with_services
@@ -50,14 +46,11 @@ CHANGED = "the schedule does not fit any more, for the program or the scenario h
 
 @dataclass
 class Replayed:
-    """A repeated run.
-
-    `name`: of the trace or token. `klass`: the class of the finding in it; None without one. `difference`: the first
-    record that differs from the trace; None if all are equal. `noted`: the words of the schedule; None without one.
-    `skipped`, `added`: words of the schedule that did not fit, and choices without one (fallback mode). `simulated`:
-    for another backend, the run that gave the gates. `stalled`: the gates at which the run hangs. `schedule`: what was
-    chosen in an untimed run of the simulation. `base`: the folder of the scenario's files; None for the working folder.
-    `fingerprint`: the fingerprint of the failure, as `dpsim explore` prints it, for a run along a schedule; else empty.
+    """A repeated run. `name`: of the trace or token. `klass`: the class of its finding. `difference`: the first record
+    that differs from the trace. `noted`: the words of the schedule. `skipped`, `added`: words that did not fit, and
+    choices without one (fallback mode). `simulated`: for another backend, the run that gave the gates. `stalled`: the
+    gates at which the run hangs. `schedule`: of an untimed run of the simulation. `base`: the folder of the scenario's
+    files, or None. `fingerprint`: as `dpsim explore` prints it, of a run along a schedule; else empty.
     """
 
     name: str
@@ -104,11 +97,10 @@ class Replayed:
 
 
 def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, looks: Stepping | None = None) -> Replayed:
-    """Repeats the run of a trace, or on another backend runs it at the gates of the simulated run.
-
-    Raises Mismatch if a schedule does not fit (strict mode), and TraceError for a damaged trace or one whose scenario
-    this version cannot read. Raises ScenarioError for a file that cannot be read. On another backend it raises like
-    `run_scenario`. `looks` is a debugger of the simulated run; StoppedAt if it stops that run.
+    """Repeats the run of a trace, or on another backend runs it at the gates of the simulated run. Raises Mismatch if a
+    schedule does not fit (strict mode), TraceError for a damaged trace or an unreadable scenario, and ScenarioError for
+    an unreadable file. On another backend it raises like `run_scenario`. `looks`: a debugger, which may raise
+    StoppedAt.
     """
     for _ in trace.journals():  # reading to the end checks all records, and gives the schedule
         pass
@@ -143,7 +135,6 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, look
 
 
 def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks: Stepping) -> Replayed:
-    """Repeats the run of a trace in the simulation."""
     if trace.schedule is None:
         with stepping(looks):
             result = run_scenario(scenario, base=base)
@@ -183,10 +174,8 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
 
 
 def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
-    """Repeats the run of a token, in fallback mode.
-
-    If the token has no schedule, because it was too long, searches for the failure as before. Raises Mismatch if the
-    run now polls without end, and ScenarioError if its protocol cannot run it.
+    """Repeats the run of a token, in fallback mode; without a schedule, which was too long, it searches for the
+    failure. Raises Mismatch if the run now polls without end, and ScenarioError if its protocol cannot run it.
     """
     subject = Subject.of(token.scenario)
     looks = looks or Stepping()
@@ -232,7 +221,6 @@ def _fingerprint(follow: ScheduleReplay, run: SimRun, findings: Sequence[Finding
 
 
 def _base(trace: Trace, scenario: Scenario) -> Path:
-    """Returns the folder of the file that a scenario names: beside the trace, or with the bundled scenarios."""
     file = scenario.file
     folders = [Path(trace.name).parent, Path.cwd(), scenario_path("quickstart").parent]
     return next((folder for folder in folders if file is not None and (folder / file).is_file()), folders[0])

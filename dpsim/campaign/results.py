@@ -6,12 +6,9 @@
                                   scenario.yaml    for `dpsim run` and `dpsim explore`
     .dpsim/results/latest                          a link to the newest of them
 
-The name of the folder identifies the failure, so each failure has one folder, however often it occurs. Each file
-appears as a whole. Several processes with the same failure, as under pytest-xdist, write equal files. dpsim keeps the
-folders of the last KEPT failures, and removes older ones (`dpsim.campaign.pruning`).
-
-A run that passes has no folder. With the environment variable DPSIM_RESULTS=0, dpsim writes no folders at all. If a
-file cannot be written, the verdict does not change.
+The name identifies the failure, so processes with the same failure, as under pytest-xdist, write equal files. Each file
+appears as a whole. The folders of the last KEPT failures stay (`dpsim.campaign.pruning`). With DPSIM_RESULTS=0, dpsim
+writes no folders. If a file cannot be written, the verdict does not change.
 """
 
 from __future__ import annotations
@@ -46,7 +43,6 @@ from dpsim.trace import Schedule, TraceError
 from dpsim.trace.appearing import appearing
 
 FOLDER = Path(".dpsim", "results")
-"""The folder of all results, relative to the working folder."""
 
 SWITCH = "DPSIM_RESULTS"
 MOST = 200_000
@@ -54,9 +50,7 @@ MOST = 200_000
 
 
 class Failed(NamedTuple):
-    """A failure. `report`: the whole report as text. `fingerprint`: equal for equal failures. `schedule`: for an
-    untimed run. `extras`: the events whose swap lets the run finish, for the picture.
-    """
+    """A failure. `report`: all of it. `schedule`: of an untimed run. `extras`: events to swap, for the picture."""
 
     scenario: Scenario
     world: World
@@ -76,11 +70,6 @@ class Failed(NamedTuple):
 def is_wanted() -> bool:
     """Returns whether dpsim should write results."""
     return os.environ.get(SWITCH, "1") not in ("", "0", "no", "off")
-
-
-def fingerprint_of(result: Result) -> str:
-    """Returns 8 hexadecimal digits for a single run, equal for the same scenario, backend and first finding."""
-    return _hashed(result.scenario, result.run, result.primary, result.unmet)
 
 
 def _hashed(scenario: Scenario, run: Run, primary: Finding | None, unmet: str | None) -> str:
@@ -118,9 +107,7 @@ def results_of_explored(
     folder: Path = FOLDER,
     next_of: Callable[[Failure], tuple[str, ...]] = lambda failure: (),
 ) -> list[Path]:
-    """Writes the results of each failure of an exploration, if it is not as expected. `next_of`: the commands to
-    suggest for a failure.
-    """
+    """Writes the results of each failure that is not expected. `next_of`: the commands to suggest for it."""
     if explored.unmet is None or explored.exploration.lost or not is_wanted():
         return []
     kept = []
@@ -137,20 +124,18 @@ def results_of_explored(
     return [one for one in kept if one is not None]
 
 
-def results_of(result: Result, told: str, folder: Path = FOLDER, extras: Extras = NOTHING) -> Path | None:
+def results_of(result: Result, told: str, extras: Extras = NOTHING) -> Path | None:
     """Writes the results of a single run that is not as its scenario expects; None for any other."""
     if result.unmet is None or result.run.lost:
         return None
-    name = fingerprint_of(result)
+    name = _hashed(result.scenario, result.run, result.primary, result.unmet)
     failed = Failed(result.scenario, result.world, result.run, result.findings, told, name, extras=extras)
-    return keep_results(failed, folder)
+    return keep_results(failed, FOLDER)
 
 
 def results_of_replayed(replayed: Replayed, world: World, extras: Extras, folder: Path = FOLDER) -> Path | None:
-    """Writes the results of a replayed run that is not as its scenario expects; None for any other.
-
-    The report is the whole one, because the folder may be that of the run that failed first, with a report as long.
-    Also None for a trace in a folder of results, because the replay would overwrite it.
+    """Writes the results of a replay that is not as expected; else None. Also None for a trace in such a folder,
+    because the replay would overwrite it. The report is whole, because the folder may be that of the first run.
     """
     findings, run = replayed.findings, replayed.run
     expected = replayed.scenario.expected

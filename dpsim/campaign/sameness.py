@@ -31,10 +31,8 @@ DIGITS = 12
 def head(
     scenarios: Sequence[tuple[Scenario, Path | None]], settings: Mapping[str, Any], worlds: str = "as written"
 ) -> dict[str, Any]:
-    """Returns what has to be equal so that an exploration can use saved work.
-
-    `settings` are those of the search, and `worlds` says which variants of each scenario it explores. Raises
-    ScenarioError for a scenario that cannot run.
+    """Returns what has to be equal so that a search with these settings can use saved work. `worlds`: which variants of
+    each scenario it explores. Raises ScenarioError.
     """
     named = [f"{scenario.name} ({digest_of(scenario, base)[:DIGITS]})" for scenario, base in scenarios]
     return {

@@ -3,9 +3,8 @@
     found = search_subject(subject, search("dpor"), schedules=1000, stop_at_first=True)
     found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
 
-The result contains the failures, the probes that ranks reached, and planted faults that never happened in a finished
-run (`Exploration.injected`). The search also repeats some runs (`dpsim.campaign.repeats`). If a repetition differs, or
-if the search cannot repeat a schedule, this is a failure like any other.
+If a repeated run differs (`dpsim.campaign.repeats`), or if the search cannot repeat a schedule, this is a failure like
+any other.
 """
 
 from __future__ import annotations
@@ -92,7 +91,6 @@ class Runs:
             self._lose(error)
 
     def _lose(self, error: Exception) -> None:
-        """Notes that the machine cannot run the program. Raises any other exception again."""
         self._lost = str(error) if isinstance(error, Lost) else trouble(error)
         if not self._lost:
             raise error
@@ -133,7 +131,6 @@ class Runs:
         return problems if unlike is None else [self._differs(unlike)]
 
     def _note(self, run: SimRun) -> None:
-        """Collects the facts of a whole run."""
         note(self._did, run)
         self._polls.note(run.journals)
         self._idle += run.vacuous
@@ -160,9 +157,7 @@ class Runs:
         return self._differs(self._repeats.diverged(error, current.schedule))
 
     def _differs(self, unlike: Unlike) -> Problem:
-        """Returns the problem of a run that differed from its repetition. The run is its own evidence, because another
-        one may not differ.
-        """
+        """The run is its own evidence, because another one may not differ."""
         finding = unlike.finding
         try:
             refuse_changes(self._subject.program, self._subject.prepared, self._before)
@@ -206,7 +201,6 @@ class Runs:
 
 
 def _stood(error: CutOff) -> str:
-    """Returns where the ranks were when a run was cut off, in words."""
     when = "when the time was up" if isinstance(error, OutOfTime) else f"after {error}, where it was cut off"
     runs_on = [str(error)] if isinstance(error, OutOfTime) and str(error) else []
     return "\n".join([f"a run stood here {when}:", *runs_on, whereabouts(error.run.journals, FEW, error.run.services)])

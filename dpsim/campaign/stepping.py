@@ -31,7 +31,6 @@ from dpsim.sim.graph.machine import Machine
 from dpsim.sim.onlooker import looking_on
 
 NAMED = 3
-"""The number of other possible ops that a printed choice names."""
 
 _ADDRESS = re.compile(r"(?:(?:rank )?(\d{1,9})(?:/(\S+))? )?([^\s\[\]]+)(?:\[(\d{1,18})\])?")
 
@@ -74,12 +73,10 @@ def break_address(text: str) -> BreakAddress:
 
 
 class Stepping:
-    """A debugger of a replay.
-
-    `until`: the step before which the run stops. `at`: the op at which it calls `debug`, with the frame of the program,
-    this object and the rank. `debug` returns whether the user quits. `say`: receives the lines after each choice; None
-    for no lines. `told` counts these choices. `last`: the last op of the rank of
-    `at`, and `sites`: the sites of its ops, which help if `at` is not reached.
+    """A debugger of a replay. `until`: the step before which the run stops. `at`: the op at which it calls `debug`
+    (with the program's frame, this object and the rank), which returns whether the user quits. `say` receives the lines
+    of each choice, of which there were `told`. `last`, `sites`: of the rank's ops, for the case that `at` is not
+    reached.
     """
 
     def __init__(
@@ -235,7 +232,6 @@ def _is_at(at: BreakAddress, rank: int, raw: RawRecord) -> bool:
 
 
 def _program_frame(frame: FrameType) -> FrameType:
-    """Returns the frame of the program that made the call, outside of the backend."""
     inner: FrameType | None = frame
     while inner is not None and is_own_code(inner):
         inner = inner.f_back

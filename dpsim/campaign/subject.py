@@ -1,14 +1,11 @@
-"""Subject: a program in one world, which exploration runs under many schedules. All checks judge each run.
+"""Subject: a program in one world, which exploration runs without time, under many schedules. Checks judge each run.
 
     subject = Subject(world, program)                       # or Subject.of(scenario)
     run, findings = subject.run(strategy)
     problem(findings[0], run)                               # as exploration sees it
 
-A world contains the communicators, planted faults and limits of a scenario. The simulation runs it without time.
-
-If the check for races is on, a search does not reorder accesses of memory. In a run without a race, their order does
-not change the result, and a run with a race is a failure already. If a scenario switches this check off, a search
-reorders accesses as well, and a race shows as a wrong result.
+If the check for races is on, a search does not reorder accesses of memory, because a run with a race is a failure
+already. If a scenario switches this check off, it reorders them, and a race shows as a wrong result.
 """
 
 from __future__ import annotations
@@ -48,9 +45,7 @@ def search_path() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Origin:
-    """The data from which another process makes the program: protocol, arguments, and the environment, the working
-    directory and `sys.path` before any run.
-    """
+    """What another process makes the program from: protocol, arguments, environment, folder and `sys.path`."""
 
     protocol: str
     args: Any
@@ -70,13 +65,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Subject:
-    """A program in a world.
-
-    `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: runs are cut off after this number
-    of steps. `expected`: the expected result. `make`: makes the program and what it prepares anew; without it they are
-    copied. `repeats`: repeat some runs (`dpsim.campaign.repeats`). `origin`: for a program that another process can
-    make. `alone`: run its ranks alone at any cost (`dpsim.campaign.lone_ranks`). `outcomes`: a search collects what its
-    ranks learn (`dpsim.campaign.learned`).
+    """A program in a world. `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: the most
+    steps of a run. `make`: makes program and `prepared` anew; without it they are copied. `repeats`: repeat some runs.
+    `origin`: for a program that another process can make. `alone`: run its ranks alone at any cost. `outcomes`: a
+    search collects what its ranks learn (`dpsim.campaign.learned`).
     """
 
     world: World
@@ -123,9 +115,7 @@ class Subject:
 
     @property
     def runs_alone(self) -> bool:
-        """Whether each rank can run again alone: not if it has its own process already, or if the subject was not made
-        from a scenario.
-        """
+        """Whether each rank can run again alone: not in its own process already, and made from a scenario."""
         return not self.program.apart and self.origin is not None and self.make is not None
 
     @property
@@ -136,9 +126,7 @@ class Subject:
     def run(
         self, strategy: Strategy, tick: Progress | None = None, sharing: bool = False
     ) -> tuple[SimRun, list[Finding]]:
-        """Makes one run and judges it. Calls `tick` now and then. `sharing`: watches objects that host threads share.
-        Raises Lost.
-        """
+        """Makes one run and judges it. `sharing`: watches objects that host threads share. Raises Lost."""
         run = kept(self.backend(strategy, sharing).run_program(self.world, self.program, self.prepared, tick))
         findings = judge(self.world, run, self.switched_off)
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
@@ -179,9 +167,7 @@ def _copied(program: tuple[Program[Any], Any]) -> tuple[Program[Any], Any]:
 
 
 def problem(finding: Finding, run: SimRun) -> Problem:
-    """Returns a finding as exploration uses it: a hang may have any cause, and others what the ranks knew in their
-    step.
-    """
+    """Returns a finding for exploration. A hang may have any cause, others what ranks knew in their step."""
     if finding.klass.startswith(("HANG", "DEATH")):
         return Problem(finding.klass, identity(finding))
     causes = 0
@@ -191,8 +177,6 @@ def problem(finding: Finding, run: SimRun) -> Problem:
 
 
 def identity(finding: Finding) -> str:
-    """Returns a text that is equal for the same mistake in two schedules: class, culprit and site, without detail,
-    step and ordinal.
-    """
+    """Returns class, culprit and site in a text, which is equal for the same mistake in two schedules."""
     klass, culprit = class_and_detail(finding.klass)[0], finding.culprit
     return klass if culprit is None else f"{klass} {culprit.who} {culprit.site}"

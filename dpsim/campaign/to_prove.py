@@ -3,10 +3,7 @@
     to_prove(Exploration("sampled", runs=1000))     # "not proven after 1,000 schedules: raise `schedules`, ..."
     verdict = Known("sampled", to_prove(found))     # a word that carries this hint
 
-The verdicts sampled and bounded meet the expectation "held", so each of them comes with such a hint. A proof needs
-every schedule, and each of them whole. If a limit ended the search, `dpsim explore` prints a command that goes on
-(`dpsim.cli.explore_again`). It prints this hint where no command helps: no option undoes a cut, and the user has set
-each bound.
+`dpsim explore` prints it where no command goes on (`dpsim.cli.explore_again`): no option undoes a cut or a bound.
 """
 
 from __future__ import annotations

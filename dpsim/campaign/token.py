@@ -2,17 +2,13 @@
 
     dpsim1.eNpVjk0OwiAQha8yYd0m9W_jNdxpY6hMK4oMAQYX...
 
-The word and the protocol's source suffice to repeat the failure, without any file. So it is useful in logs of other
-machines. `pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` repeat the run.
+`pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` repeat the run without any file.
+The word is "dpsim1." and URL-safe base64: four bytes of the SHA-256 of a JSON object, and the compressed object.
 
-A token is data and never code. It consists of "dpsim1." and a part in URL-safe base64: four bytes of the SHA-256 of a
-JSON object, and the compressed object. The object contains the text of the scenario and a few other fields.
-
-A word from a log may be malicious, so `read_token` trusts nothing in it. It limits the length to `LONGEST` characters
-and the decompressed size to `MOST_BYTES`. It validates each field, and reads the scenario like a scenario file. A short
-text may describe a huge program, so it checks the size before it builds anything (`beyond`). It refuses a scenario that
-names a file, unless the replayed test names the same file (`own_files`). The result is a `Token` or a `TokenError` with
-one line of text.
+A word from a log may be malicious, so `read_token` trusts nothing in it. It limits the length (`LONGEST`) and the
+decompressed size (`MOST_BYTES`), validates each field, and reads the scenario like a scenario file. A short text may
+describe a huge program, so it checks the size before it builds anything (`beyond`). It refuses a scenario that names a
+file, unless the replayed test names the same file (`own_files`).
 
     >>> read_token("dpsim1.nonsense")
     Traceback (most recent call last):
@@ -43,9 +39,7 @@ from dpsim.trace.schedule import present
 
 PREFIX = "dpsim1."
 LONGEST = 16_384
-"""The largest number of characters of a printed or read token. A command line allows more, but a log should not have
-it.
-"""
+"""The most characters of a token. A command line allows more, but a log should not have it."""
 
 MOST_BYTES = 1 << 20
 MOST_SCHEDULES = 100_000
@@ -58,9 +52,7 @@ class TokenError(BadInput):
 
 
 class Token(NamedTuple):
-    """A failure. `steps`: the failing schedule. `klass`: the class of its finding. `strategy`, `schedules`: how it was
-    found.
-    """
+    """A failure: the failing schedule (`steps`), the class of its finding, and how it was found."""
 
     scenario: Scenario
     steps: tuple[str, ...]
@@ -85,10 +77,7 @@ def is_token(word: str) -> bool:
 
 
 def read_token(word: str, test: Path | None = None) -> Token:
-    """Returns the failure in a token. `test`: the file of the test that it replays.
-
-    Raises TokenError with one line, also if the scenario's protocol is not registered.
-    """
+    """Returns a token's failure, for the file of a `test`. Raises TokenError, also for an unregistered protocol."""
     fields = fields_of(word)
     try:
         scenario = parse_scenario(fields["scenario"], "the token's scenario")
@@ -117,10 +106,7 @@ def beyond(scenario: Scenario) -> str:
 
 
 def fields_of(word: str) -> dict[str, Any]:
-    """Returns the fields of a token. All but the scenario are validated, because its names may not be registered yet.
-
-    Raises like `read_token`.
-    """
+    """Returns the validated fields. The scenario is still text, because its names may not be registered yet."""
     return _checked(word, _unpacked(word))
 
 
@@ -177,5 +163,4 @@ def problem_of(fields: dict[str, Any]) -> str:
 
 
 def _is_word(value: object) -> bool:
-    """Returns whether a text can be printed safely: without line breaks and control characters."""
     return isinstance(value, str) and len(value) <= LONGEST_WORD and value.isprintable()

@@ -2,8 +2,7 @@
 
     write_judged(Path("x.jsonl"), result.run, result.scenario, klass="HANG:COLLECTIVE:MISSING_RANK")
 
-`dpsim run --trace` and `dpsim explore` write traces by this, so that `dpsim replay` and `dpsim compare` find the same
-header in both.
+All commands write traces by this, so that `dpsim replay` and `dpsim compare` find the same header.
 """
 
 from __future__ import annotations

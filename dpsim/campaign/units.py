@@ -3,10 +3,8 @@
     result = do(Unit(subject=0, strategy="dpor", seed=0, schedules=100, stop_at_first=True), subject)
     merge(total, result)
 
-Units and results travel between processes as plain data. They contain the state of DPOR, and classes of equivalent
-schedules as labels, which mean the same in every process. The merged results of all units equal those of one search in
-one process. If two units find the same class or the same failure, it counts once. A planted fault that happened in any
-unit counts as happened.
+Units and results are plain data, with labels that mean the same in every process. The merged results equal those of one
+search in one process: a class or failure that two units find counts once.
 """
 
 from __future__ import annotations
@@ -38,11 +36,9 @@ from dpsim.sim.hosts.overtime import interrupted
 
 @dataclass
 class Unit:
-    """A part of an exploration: `schedules` schedules of one subject.
-
-    `state`: where DPOR continues, or the nodes of a search within bounds. `in_time`: first judge the timed run.
-    `number`: its position in the order of units. `branch`: of the tree of DPOR, or of the frontier. `lost`: how often
-    its process died.
+    """A part of an exploration: `schedules` schedules of one subject. `state`: where DPOR continues, or the nodes of a
+    search within bounds. `in_time`: first judge the timed run. `number`: in the order of units. `branch`: of DPOR's
+    tree, or of the frontier. `lost`: how often its process died.
     """
 
     subject: int
@@ -59,11 +55,9 @@ class Unit:
 
 @dataclass
 class UnitResult:
-    """The result of a unit.
-
-    `keys`: the class of each whole run. `over`: the strategy has nothing left. `asked`: what to try at nodes that other
-    branches share. `share`: log2 of the runs' share of DPOR's tree. `whole`: neither the clock nor the machine cut the
-    unit short, so a repetition gives the same result.
+    """The result of a unit. `keys`: the class of each whole run. `over`: the strategy has nothing left. `asked`: what
+    to try at nodes that other branches share. `share`: log2 of the runs' share of DPOR's tree. `whole`: neither the
+    clock nor the machine cut the unit short, so a repetition gives the same result.
     """
 
     unit: Unit
@@ -82,9 +76,7 @@ class UnitResult:
 def do(
     unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[int], None] = lambda runs: None
 ) -> UnitResult:
-    """Executes a unit in this process. `end`: a monotonic time after which it begins no further run. `tick` receives
-    the number of runs so far.
-    """
+    """Executes a unit. `end`: a monotonic time after which no run begins. `tick` receives the number of runs."""
     start = time.monotonic()
     chosen = search(unit.strategy, unit.seed, subject.longest)
     if isinstance(chosen, (Dpor, Within)) and unit.state is not None:
@@ -133,10 +125,8 @@ def bare(state: Any) -> Any:
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
-    """Returns a digest of a class by its labels, which is equal in every process.
-
-    For each step it includes only the last causes: those that are causes of no other cause. The others follow from
-    these.
+    """Returns a digest of a class by its labels, equal in every process. For each step it includes only the last
+    causes, from which the others follow.
     """
     ordered = sorted(key, key=lambda step: step[1].bit_count())  # a step has more causes than any of its causes has
     steps, known = 0, list[tuple[int, int]]()

@@ -3,12 +3,10 @@
     compared(run, exploration.outcomes)     # None, or
     # Unseen(1, "rank 0", "within[0] True", "prog.py:22", ("within[0] False",))
 
-The first thread that left the seen outcomes, by the clock of the run, is the place. Threads that wait without end come
-last, because they mostly wait for another one that left.
-
-A search assumes that no time-out passes early, and a busy machine may break this assumption. So an outcome is *early*,
-and refutes nothing, if such a time-out passed before it where the search also saw another answer. A time-out passed
-early if the other actors had not slept as long as it lasts, all their sleeps together.
+The place is the first thread, by the clock of the run, that left the seen outcomes. Threads that wait without end come
+last. A search assumes that no time-out passes early, and a busy machine may break this. So an outcome is *early*, and
+refutes nothing, behind a time-out where the search also saw another answer. A time-out passed early if all sleeps of
+the other actors together are shorter.
 """
 
 from __future__ import annotations
@@ -43,10 +41,9 @@ SHOWN = 4
 
 
 class Unseen(NamedTuple):
-    """An outcome that the search did not see. `run`: the number of the run, from 1. `actor`: the thread that left the
-    seen outcomes first. `learned`: what it learned there. `where`: file and line. `seen`: what it learned there in the
-    schedules; empty if each actor learned this in some schedule, but never all together. `together`: those actors.
-    `early`: a time-out that passed early explains it.
+    """An outcome that the search did not see. `run`: from 1. `actor`: the thread that left the seen outcomes first, and
+    what it learned `where`. `seen`: what it learned there in the schedules; empty if no schedule had all actors like
+    this `together`. `early`: a time-out that passed early explains it.
     """
 
     run: int
@@ -70,9 +67,7 @@ class Unseen(NamedTuple):
 
 @dataclass
 class Against:
-    """What runs on a backend showed. `runs`: how many were made. `outcomes`: how many differed from each other. `why`:
-    why none was made.
-    """
+    """What runs on a backend showed: how many `runs` made how many different `outcomes`, or `why` none was made."""
 
     backend: str
     wanted: int
@@ -123,9 +118,7 @@ class Against:
 def compared(
     run: Run, seen: Outcomes, number: int = 1, calls: bool = True, delays: Sequence[Delay] = ()
 ) -> Unseen | None:
-    """Returns what a run shows that the search did not see, or None. `number`: of the run. `calls`: as of `learned`.
-    `delays`: those of its world.
-    """
+    """Returns what a run shows that the search did not see, or None. `calls`: as of `learned`."""
     lists, places = learned(run, calls=calls)
     left = seen.unlike(lists)
     if left and seen.rounded:
@@ -142,15 +135,12 @@ def compared(
 
 
 class _Look(NamedTuple):
-    """A run, and what its threads learned."""
-
     run: Run
     lists: Lists
     places: Places
     delays: Sequence[Delay]
 
     def order(self, one: LeavesSet) -> tuple[float, str]:
-        """Returns the order of departures: by time, then by name."""
         return self.ns(one.actor, one.at), one.actor
 
     def ns(self, actor: str, at: int) -> float:
@@ -171,9 +161,7 @@ class _Look(NamedTuple):
         )
 
     def _slept(self, actor: str, until: float) -> int:
-        """Returns the ns that all other actors slept, or waited in vain, until then. A chain of sleeps that one
-        time-out may overtake is not longer.
-        """
+        """A chain of sleeps that one time-out may overtake is not longer than all sleeps of the other actors."""
         rank, timed = self.places[actor][0][0], fits(self.run.times, self.run.journals)
         slept = sum(one.ns for one in self.delays if one.rank != rank)
         for number, journal in enumerate(self.run.journals):
@@ -186,7 +174,6 @@ class _Look(NamedTuple):
         return slept + sum(ns for other, (at, ns) in others if self.ns(other, at) <= until)
 
     def _passed(self, actor: str) -> Iterator[tuple[int, int]]:
-        """Yields the number of the word of each time-out that passed, and its ns."""
         for at, (rank, index) in enumerate(self.places[actor]):
             journal = self.run.journals[rank]
             raw = journal[index] if index is not None else None
@@ -196,12 +183,10 @@ class _Look(NamedTuple):
                     yield at, ns
 
     def _call(self, rank: int, raw: RawRecord) -> RawRecord | None:
-        """Returns the call of an outcome."""
         journal = self.run.journals[rank]
         return next((one for one in journal if one[ADDRESS] == raw[ADDRESS] and one[KIND] != "learned"), None)
 
     def described(self, actor: str, at: int) -> tuple[str, str]:
-        """Returns a word of a thread, with what the call was, and its place in the source."""
         word, (rank, index) = self.lists[actor][at], self.places[actor][at]
         journal = self.run.journals[rank]
         if index is None:

@@ -27,22 +27,18 @@ from dpsim.explore import Planted
 from dpsim.scenario import Scenario
 
 AT_ONCE = 64
-"""The number of small worlds that a process explores together."""
 
 LISTED = 1_000
 """The largest number of worlds that a result names although the search began none of them. Each takes 0.5 ms."""
 
 
 class Whole(NamedTuple):
-    """The result of exploring all worlds of a set.
-
-    `explored`: the number of explored worlds, up to the first violated one (`first`), which is world `number`, from 1.
-    If a limit ended the search, processes may have begun a world and not an earlier one. `verdicts`: the number of
-    worlds with each verdict. `probes`: in how many worlds each probe was reached. `never_applied`: why planted
-    faults happened in no world at all. `assumes`: what the verdicts assume. `expected`: the expected result of all
-    `total` worlds. `lost`: why the machine could not run world `number`. `alone`: in how many worlds ranks ran alone.
-    `cuts`: the worlds that a limit cut short. `unjudged`: in how many explored worlds no run was judged. `unended`: in
-    how many other ones a run did not end although its schedule kept no event waiting.
+    """The result of exploring all worlds of a set, up to the first violated one (`first`), which is world `number`,
+    from 1. `verdicts`: the worlds with each verdict. `probes`: in how many worlds each was reached. `never_applied`:
+    why planted faults happened in no world. `expected`: of all `total` worlds. `lost`: why the machine could not run
+    world `number`. `alone`: in how many worlds ranks ran alone. `cuts`: the worlds that a limit cut short. `unjudged`:
+    in how many explored worlds no run was judged. `unended`: in how many others a run did not end although its schedule
+    kept no event waiting.
     """
 
     explored: int
@@ -64,9 +60,7 @@ class Whole(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict on all worlds together. It is "vacuous" if no rank communicated in any explored world. Drawn
-        worlds are at most sampled, because the search lacks all others.
-        """
+        """The verdict on all worlds. Drawn worlds are at most sampled, because the search lacks all others."""
         of_each = self.of_each
         return "sampled" if self.drawn and of_each in ("proven", "bounded") else of_each
 
@@ -85,9 +79,7 @@ class Whole(NamedTuple):
 
     @property
     def unmet(self) -> str | None:
-        """Why the result is not as expected; None if it is. Each world has to be as expected, so each drawn world may
-        be proven. A violated world may be too small for its planted faults.
-        """
+        """Why the result is not as expected, or None. A violated world may be too small for its faults."""
         if self.lost:
             return f"lost: {self.lost.splitlines()[0]}"
         if self.first is not None:
@@ -106,11 +98,8 @@ def explore_whole(
     coverage: Coverage | None = None,
     drawn: bool = False,
 ) -> Whole:
-    """Explores all worlds in order, up to the first violated one or until the time is used up. `drawn`: they are a
-    random sample.
-
-    `progress` receives the number of finished worlds, and `coverage` each explored one. A KeyboardInterrupt carries the
-    result so far (`dpsim.campaign.interrupts`).
+    """Explores all worlds in order, up to the first violated one or until the time is used up. `drawn`: a random
+    sample. `progress` receives the number of finished worlds. A KeyboardInterrupt carries the result so far.
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     so_far, rest = _SoFar(total, options, coverage, drawn), iter(scenarios)
@@ -149,8 +138,6 @@ def explore_whole(
 
 
 class _SoFar:
-    """What the explored worlds of a set showed."""
-
     def __init__(self, total: int, options: Options, coverage: Coverage | None, drawn: bool) -> None:
         self.verdicts: Counter[str] = Counter()
         self.runs = 0
@@ -171,7 +158,6 @@ class _SoFar:
 
     @property
     def explored(self) -> int:
-        """The number of explored worlds."""
         return self.verdicts.total()
 
     def add(self, scenario: Scenario, one: Explored, interrupted: bool = False) -> None:
@@ -203,7 +189,6 @@ class _SoFar:
         self.skipped.append((self._number, scenario))
 
     def whole(self) -> Whole:
-        """Returns the result of the worlds so far."""
         never = [*filter(None, self._injected.values())]
         assumes = sorted([*self._assumes, *self._not_alone()], key=OTHERWISE.__eq__)
         return Whole(
@@ -224,15 +209,12 @@ class _SoFar:
         )
 
     def ended(self, left: Iterator[Scenario], limit: Limit = "budget") -> Whole:
-        """Returns the result if the limit ended the search before the worlds that are left, if any."""
         further = enumerate(islice(left, max(LISTED - len(self.skipped), 0)), self._number + 1)
         worlds = [*self.skipped, *further][:LISTED]
         return self._with_not_begun(worlds, self._total - self.explored, limit)
 
     def stopped_at(self, first: Outcome | None = None, lost: str = "", limit: Limit = "budget") -> Whole:
-        """Returns the result if the search ends with a world: `first`, which is violated and was added, or the next
-        one, which is `lost`. `limit`: why the search did not begin the worlds that it skipped.
-        """
+        """`first`: the violated world, which was added; else the next one is `lost`. `limit`: why worlds are left."""
         whole = self._with_not_begun(self.skipped, len(self.skipped), limit)
         number = self._number + (first is None)
         return whole._replace(assumes=(), never_applied=(), alone=0, first=first, lost=lost, number=number)
@@ -242,9 +224,7 @@ class _SoFar:
         return self.whole()._replace(cuts=(*self._cuts.all(), *cuts))
 
     def interrupted(self, some: Sequence[Scenario], results: Sequence[Explored], after: Iterator[Scenario]) -> Whole:
-        """Returns the result if Ctrl-C ended the search of `some` worlds. `results`: of each of them, or empty if none
-        was begun. `after`: the worlds after them.
-        """
+        """`results`: one for each of `some`, or empty if none was begun."""
         for scenario, one in zip_longest(some, results):
             if one is None or one.how_far is None or not one.how_far.schedules:
                 self.skip(scenario)
@@ -256,7 +236,6 @@ class _SoFar:
         return self.ended(after, "interrupt")
 
     def _not_alone(self) -> list[str]:
-        """Returns the assumption that ranks share nothing, if ranks did not run alone for each past in each world."""
         if not self._unchecked or (not self._alone and any(one.startswith(SHARE_NOTHING) for one in self._assumes)):
             return []
         worlds = counted(self._shared, "world")

@@ -3,17 +3,13 @@
     with WorkFolder.begin(folder, head) as work:          # or .resume(folder, head)
         explore_all(subjects, store=work.of(digests))
 
-A unit is a part of an exploration: some schedules of one program. The folder contains a file `work.json`, which
-identifies what is explored (`dpsim.campaign.sameness`). Its subfolder `units` has a file for each finished unit. The
-name of such a file is a digest of program, strategy, seed, schedules, and the state of DPOR.
+`work.json` identifies what is explored (`dpsim.campaign.sameness`), and `units` has a file for each finished unit. Its
+name is a digest of program, strategy, seed, schedules, and the state of DPOR. There is no list of open units: a resumed
+exploration makes the same plan again, and repeats a unit whose file is missing or damaged.
 
-There is no list of open units. A resumed exploration makes the same plan from the first unit on, and reads each result
-that the folder has. If a file is missing or damaged, the exploration repeats its unit. So a proof never lacks a unit.
-
-Only the exploring process writes. It syncs the file and its name to disk before the result counts. It does not save a
-unit that the clock or the machine cut short, nor a failure whose evidence is a run. Such units are repeated.
-
-A file is a pickle of plain data and of the classes in `PLAIN`, and reading it creates nothing else (SECURITY.md).
+Only the exploring process writes, and it syncs file and name before the result counts. It saves no unit that the clock
+or the machine cut short, and no failure whose evidence is a run. A file is a pickle of plain data and of the classes in
+`PLAIN`, and reading it creates nothing else (SECURITY.md).
 """
 
 from __future__ import annotations
@@ -50,7 +46,6 @@ PLAIN = {
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
 }
-"""The classes that a file may name."""
 
 
 class WorkRefused(BadInput):
@@ -85,9 +80,7 @@ class WorkFolder:
 
     @classmethod
     def resume(cls, folder: Path, head: Mapping[str, Any]) -> WorkFolder:
-        """Opens a folder that has work. Raises WorkRefused with the difference if the work is of another
-        exploration.
-        """
+        """Opens a folder that has work. Raises WorkRefused with the difference if it is of another exploration."""
         try:
             was = json.loads((folder / HEAD).read_bytes())
             changed = [(key, was.get(key), value) for key, value in head.items() if was.get(key) != value]
@@ -219,7 +212,6 @@ def _is_new(folder: Path) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Syncs the names in a folder to disk."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -24,7 +24,6 @@
     two_lines.py                     the output with --quiet
     explore_options.py               the options of explore
     explore_against.py  the option `--against`: runs each explored world on a backend, and prints what no schedule shows
-    explore_bounds.py                refuses bounds that do not fit the search
     explore_work.py                  the folder of --work and --resume, and the cluster of --cluster
     coverage_text.py                 which probes, modes and orders the schedules reached
     replay.py     replay_text.py     repeats the run of a trace
@@ -36,14 +35,12 @@
     import_job.py                    writes a hung job as a scenario
     museum.py     museum_text.py     shows which search finds each known mistake
     museum_card.py                   describes one known mistake
-    campaign_options.py              the options of campaign nightly
     campaign.py   campaign_text.py   runs a night of campaigns, and reports what is new
     list.py       list_text.py       lists scenarios, protocols, variants and backends; prints the schema
-    show.py       show_text.py       explains a name
-    contract_calls.py                the calls of the contract, with their docstrings
+    show.py       show_text.py       explains a name, also a call of the contract
     hooks.py                         the classes of a program that a variant may replace
     named_types.py                   the types that the methods of these classes name
-    new.py        new_files.py       writes a new protocol
+    new.py                           writes a new protocol, its scenario and its test
 
 The modules of this package import only typer at their top, so that `dpsim --help` starts fast. A command imports other
 modules when a user calls it.

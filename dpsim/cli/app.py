@@ -3,11 +3,8 @@
     dpsim --help
     dpsim run quickstart
 
-A command prints results to stdout, the verdict last. With `--json`, it prints one JSON object instead. A run that shows
-the fault which its scenario expects is a success, with exit code 0. `dpsim.cli.console` prints errors and progress.
-
-At its top, this module imports only typer and small modules, so that `dpsim --help` starts fast. A command imports
-other modules when a user calls it. Other packages add commands by entry points (`dpsim.cli.offered`).
+A command prints results to stdout, the verdict last, or with `--json` one object. At its top, this module imports only
+typer and small modules, so that `dpsim --help` starts fast. Other packages add commands (`dpsim.cli.offered`).
 """
 
 from __future__ import annotations
@@ -57,15 +54,11 @@ from dpsim.cli.timer import FREE
 from dpsim.contract.words import printable
 
 OBJECTS = 50_000
-"""How many new objects start Python's garbage collector. Most objects that a command creates first, modules and models,
-live until its end.
-"""
+"""New objects that start the garbage collector. Those that a command creates first live until its end."""
 
 
 class Commands(NamedCommands):
-    """The group of all commands. If options are wrong and the user gave `--json`, it prints an object with the
-    error.
-    """
+    """The group of all commands. If options are wrong, `--json` prints an object with the error."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **given: Any) -> Any:
         words = [*args]  # because the parser removes words from `args`

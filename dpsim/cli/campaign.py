@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.cli import campaign_options as options
+from dpsim.cli import completers
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.misspelt import NamedCommands
@@ -22,6 +22,46 @@ from dpsim.cli.options import AsJson, Modules, budget_seconds, import_modules
 
 if TYPE_CHECKING:
     from dpsim.campaign.nights.sizes import Size
+
+NIGHTS = Path(".dpsim", "nights")
+
+Scenarios = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SCENARIO...",
+        autocompletion=completers.scenarios,
+        help="YAML files or names; all that come with dpsim if left out.",
+    ),
+]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of all nights.")]
+Date = Annotated[
+    str | None, typer.Option(metavar="DATE", help="The date of the night, e.g. 2026-11-27; today (UTC) if left out.")
+]
+Parts = Annotated[
+    list[str] | None, typer.Option(metavar="PART", help="Only scenarios, swarm, small, museum or tests; repeatable.")
+]
+SizeName = Annotated[str, typer.Option(metavar="SIZE", help="The amount of work: night, hour or minute.")]
+Worlds = Annotated[int | None, typer.Option(metavar="N", min=1, max=100_000, help="Worlds of the swarm, in all.")]
+Schedules = Annotated[int | None, typer.Option(metavar="N", min=1, help="At most this number for each world.")]
+AllUpTo = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZES",
+        help="Sizes of small worlds, e.g. interval=3. Needed for fields of `Params`, which have none.",
+    ),
+]
+Only = Annotated[
+    list[str] | None, typer.Option(metavar="PATTERN", help="Variants of the museum, e.g. 'm-dp-*'; repeatable.")
+]
+Exhibits = Annotated[
+    list[Path] | None, typer.Option(metavar="FOLDER", help="Take exhibits from this folder too; repeatable.")
+]
+Tests = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Add what pytest reports: the file of its --junitxml.")
+]
+Budget = Annotated[str | None, typer.Option(metavar="TIME", help="Start no further work after this time, e.g. 8h.")]
+Jobs = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="The number of processes that explore.")]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="The seed of random draws; the date gives it if left out.")]
 
 campaign = typer.Typer(
     cls=NamedCommands,
@@ -34,20 +74,20 @@ campaign = typer.Typer(
 
 @campaign.command("nightly")
 def nightly(
-    scenarios: options.Scenarios = None,
-    out: options.Out = options.NIGHTS,
-    night: options.Date = None,
-    part: options.Parts = None,
-    size: options.SizeName = "night",
-    worlds: options.Worlds = None,
-    schedules: options.Schedules = None,
-    all_up_to: options.AllUpTo = None,
-    only: options.Only = None,
-    exhibits: options.Exhibits = None,
-    tests: options.Tests = None,
-    budget: options.Budget = None,
-    jobs: options.Jobs = 1,
-    seed: options.Seed = None,
+    scenarios: Scenarios = None,
+    out: Out = NIGHTS,
+    night: Date = None,
+    part: Parts = None,
+    size: SizeName = "night",
+    worlds: Worlds = None,
+    schedules: Schedules = None,
+    all_up_to: AllUpTo = None,
+    only: Only = None,
+    exhibits: Exhibits = None,
+    tests: Tests = None,
+    budget: Budget = None,
+    jobs: Jobs = 1,
+    seed: Seed = None,
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
@@ -90,7 +130,7 @@ def nightly(
 
 @campaign.command("report")
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder of all nights.")] = options.NIGHTS,
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder of all nights.")] = NIGHTS,
     as_json: AsJson = False,
 ) -> None:
     """Report what is new in the newest night, and what no world of that night reached."""
@@ -104,7 +144,6 @@ def report(
 
 
 def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:
-    """Returns the size called `name`, but with the numbers of worlds and schedules that the user gave."""
     from dpsim.campaign.nights.sizes import SIZES
 
     if name not in SIZES:
@@ -114,9 +153,7 @@ def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:
 
 
 def _dated(night: str | None) -> tuple[str, int]:
-    """Returns the date of the night, today if the user gives none, and its seed. Each date has another seed, so each
-    night draws other worlds.
-    """
+    """Each date has another seed, so each night draws other worlds."""
     from datetime import UTC, date, datetime
 
     from dpsim.campaign.nights.rows import file_of

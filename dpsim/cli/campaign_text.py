@@ -33,14 +33,12 @@ if TYPE_CHECKING:
     from dpsim.campaign.nights.rows import NightRow
 
 MOST = 5
-"""At most this number of failures of each kind is printed."""
 
 HEAD = ("part", "items", "left out", "worlds", "schedules", "failures", "lost", "seconds")
 LEGEND = """\
 items: scenarios, variants or tests of a part; left out, lost: items that did not run, or that the
 machine could not finish; worlds, schedules, failures: of all items; seconds: on the clock
 """
-"""The meaning of the columns of the first table."""
 
 
 def night_as_text(file: Path, rows: Sequence[NightRow], parts: Sequence[str]) -> str:
@@ -84,9 +82,6 @@ def report_as_text(report: Report) -> str:
 
 
 def _by_protocol(coverage: Coverage) -> list[str]:
-    """Returns a table: for each protocol, how many of the probes, modes, branches and rows that it declares were
-    reached.
-    """
     counts: dict[str, dict[str, list[bool]]] = {}
     for kind, names in coverage.counts.items():
         for name, worlds in names.items():
@@ -103,7 +98,6 @@ def _table(totals: Sequence[PartTotal]) -> list[str]:
 
 
 def _in_line(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Returns a table of numbers. The first column is aligned to the left, the others to the right."""
     widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
     return [
         "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
@@ -112,7 +106,6 @@ def _in_line(cells: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _failures(title: str, failures: Sequence[NightFailure], full: bool = False) -> list[tuple[str, str]]:
-    """Returns rows for the first failures. `full`: with the message, and the command that shows the failure."""
     rows: list[tuple[str, str]] = []
     for at, (part, name, found, since) in _some(failures):
         says = f": {short(found.message, 160)}" if full and found.message else ""

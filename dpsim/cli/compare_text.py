@@ -22,9 +22,7 @@ from dpsim.trace import Difference, Trace, scenario_changes
 
 
 def as_text(a: Trace, b: Trace, difference: Difference | None) -> str:
-    """Returns the text for the comparison of `a` with `b`. `difference`: the first one, or None if the traces are
-    equal.
-    """
+    """Returns the text for the comparison of `a` with `b`. `difference`: None if the traces are equal."""
     counts = a.counts
     answer = f"equal: {counts.total()} records, {counts['decision']} decisions, {counts['collective']} collectives"
     lines = [""]

@@ -19,8 +19,6 @@ Completer = Callable[[str], list[str]]
 
 
 def _completer(values: Callable[[str], Iterable[str]]) -> Completer:
-    """Returns a completer of the values that a function returns for the typed text."""
-
     @functools.wraps(values)
     def completed(incomplete: str) -> list[str]:
         found: list[str] = []

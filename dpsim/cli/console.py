@@ -7,9 +7,8 @@
        Or the backend cannot show what is expected, or dpsim cannot ask an installed engine. The message names the cause
     130  interrupted; 143 terminated; 128 + N for another signal. The message says where every rank was
 
-Results go to stdout, everything else to stderr. Only on a terminal does a command print colours, progress bars or
-wrapped lines, so `grep` can search its output. A mistake of the user, a full disk or a closed pipe (`dpsim run ... |
-head`) causes no traceback. Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
+Results go to stdout, everything else to stderr. Colours, progress bars and wrapped lines are for terminals alone. A
+mistake of the user, a full disk or a closed pipe causes no traceback. Prior art: clig.dev; `rg` and `git`.
 """
 
 from __future__ import annotations
@@ -42,9 +41,7 @@ from dpsim.contract.words import BadInput, printable
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal asked the command to end. The command ends as after Ctrl-C, with the exit code of a shell: 128 + the
-    signal.
-    """
+    """A signal ends the command as Ctrl-C does, with the exit code of a shell: 128 + the signal."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -65,9 +62,7 @@ def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
 
 
 def say(text: str = "") -> None:
-    """Prints to stdout. If the reader has closed the pipe, the command ends silently. If the disk is full, it ends with
-    an error.
-    """
+    """Prints to stdout. Ends the command silently if the reader closed the pipe, and with an error on a full disk."""
     out = stdout()
     try:
         print("\n".join(map(_shown, text.split("\n"))), file=out, flush=True)
@@ -91,7 +86,6 @@ def say_error(message: str, code: int) -> None:
 
 
 def _shown(line: str) -> str:
-    """Returns the line without control characters, except for dpsim's own colours."""
     return (
         line if line.isprintable() else "".join(part if part in COLOURS else printable(part) for part in _PARTS(line))
     )
@@ -102,9 +96,7 @@ _PARTS = re.compile(r"(\x1b\[[0-9;]*m)").split
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a file. The file is complete or unchanged, even after an error. Raises OSError with the name of the
-    file.
-    """
+    """Writes a file, which is complete or unchanged even after an error. Raises OSError with its name."""
     from dpsim.trace.appearing import appearing
 
     try:
@@ -161,14 +153,11 @@ def lacking(error: BaseException) -> str:
 
 
 def code_of(error: BaseException) -> int:
-    """Returns the exit code for an error in input of the user: 3 for trouble of the machine, such as a full disk,
-    otherwise 2.
-    """
+    """Returns the exit code for an error in input: 3 for trouble of the machine, such as a full disk, otherwise 2."""
     return CANNOT_RUN if lacking(error) else BAD_INPUT
 
 
 def _exit_code(error: Exception) -> int | None:
-    """Returns the exit code for an error that the user can correct, or None for any other error."""
     from dpsim.contract.world import BackendUnavailable, Unended
 
     if isinstance(error, BackendUnavailable | Unended):
@@ -180,10 +169,8 @@ def _exit_code(error: Exception) -> int | None:
 
 
 def columns(rows: Iterable[Sequence[str]], indent: int = 0) -> list[str]:
-    """Returns rows with aligned cells, two spaces apart.
-
-    On a terminal, a last cell that is too long continues on the next line, below its own start. `indent`: the columns
-    that the caller prints before each line.
+    """Returns rows with aligned cells, two spaces apart, each behind `indent` columns of the caller. On a terminal, a
+    long last cell continues on the next line, below its own start.
     """
     table = list(rows)
     if not table:

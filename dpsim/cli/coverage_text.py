@@ -22,15 +22,12 @@ if TYPE_CHECKING:
     from dpsim.campaign.coverage import Coverage
 
 MOST = 4
-"""At most this number of names of each kind is printed."""
 
 _ONE = {"branches": "branch"}
 
 
 def as_text(coverage: Coverage, remark: Callable[[str, str], str] = lambda kind, name: "") -> str:
-    """Returns the text of `coverage`. `remark`: a function that returns words for a name that was never reached. Names
-    with such words come first.
-    """
+    """Returns the text of `coverage`. Names for which `remark` returns words come first among the unreached."""
     rows: list[tuple[str, str]] = []
     for kind in coverage.counts:
         remarked = [(name, remark(kind, name)) for name in coverage.never(kind)]

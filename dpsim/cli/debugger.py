@@ -4,12 +4,8 @@
     (dpsim) rank 2               # the variables of rank 2 in its current frame
     (dpsim) rank 2 batch.tokens  # an expression in that frame
 
-All other commands are pdb's own: `w`, `p`, `up`, `n`, `c`. The debugger stops inside of a call of the program, before
-the op of that call has any effect.
-
-The debugger differs from pdb where the program returns to dpsim. After the return of `run`, pdb would stop in frames of
-dpsim, or in the program of another rank. So the debugger stops at the return of a coroutine for the last time, and the
-replay then continues without it.
+The debugger stops inside of a call of the program, before its op has any effect. It stops for the last time at the
+return of a coroutine, because pdb would go on in frames of dpsim or of another rank.
 """
 
 from __future__ import annotations
@@ -30,9 +26,7 @@ if TYPE_CHECKING:
 LONGEST = 200
 
 WAITS = ("YIELD_VALUE", "RESUME")
-"""The op of a coroutine's frame when the coroutine waits in an `await`. In Python 3.13 the frame is already at the op
-that continues it.
-"""
+"""The op of a coroutine's frame that waits. In Python 3.13 the frame is already at the op that continues it."""
 
 
 class RankDebugger(pdb.Pdb):
@@ -73,9 +67,7 @@ class RankDebugger(pdb.Pdb):
         return not _is_dpsim(frame) and bool(super().stop_here(frame))
 
     def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
-        """Stops where a coroutine returns, as pdb stops where a function returns, but not where it waits in an `await`.
-        If the coroutine returns to dpsim, the debugger ends.
-        """
+        """Stops where a coroutine returns, but not where it waits. If it returns to dpsim, the debugger ends."""
         observed = frame is self.stopframe or self.stop_here(frame)
         if not observed or not frame.f_code.co_flags & inspect.CO_COROUTINE:
             return super().dispatch_return(frame, arg)
@@ -99,9 +91,7 @@ class RankDebugger(pdb.Pdb):
             super().user_exception(frame, exc_info)
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
-        """Returns only the frames of the program, without the frames of dpsim that run it. A breakpoint that the user
-        sets in dpsim has no frame of the program, so there it returns all frames.
-        """
+        """Returns the frames of the program, and at a breakpoint that the user sets in dpsim all frames."""
         stack, at = super().get_stack(f, t)
         if _is_dpsim(stack[at][0]):
             return stack, at

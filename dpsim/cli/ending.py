@@ -2,13 +2,10 @@
 
     main()      # the entry point of the script `dpsim`; does not return
 
-A protocol or a library may end the process itself. `os._exit(0)` in a protocol would look like "as expected", and so
-would `os.execvp("true", ...)`. If OpenBLAS has no memory, it calls exit(1) of C, and a script reads 1 as a verdict. In
-all of these cases dpsim ends with code 3 and prints a line. It cannot intercept `_exit` of C.
+`os._exit(0)` or `os.execvp("true", ...)` in a protocol would look like "as expected". If OpenBLAS has no memory, it
+calls exit(1) of C. In these cases dpsim ends with code 3 and prints a line. It cannot intercept `_exit` of C.
 
-The command itself ends by the original `os._exit`, which this module saves before it replaces the function. Python's
-exit functions run before that. A process that the command forks may end in any way. If a signal ends the process, its
-parent sees the signal.
+The command itself ends by the original `os._exit`, after Python's exit functions. A forked process may end in any way.
 """
 
 from __future__ import annotations
@@ -54,9 +51,7 @@ def main() -> NoReturn:
 
 
 def _for_lack_of_memory(error: BaseException | None) -> bool:
-    """Returns whether the process is out of memory, or an error in the chain is about memory. A handler of a
-    MemoryError imports modules, so it may raise another error.
-    """
+    """Searches the chain, because a handler of a MemoryError imports modules and may raise another error."""
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
             return True
@@ -93,9 +88,7 @@ def watch() -> None:
 
 
 def _refused(owner: int, name: str) -> Any:
-    """Returns a function that replaces `os.execv` or `os.execve`: it ends this process with code 3. A forked process
-    still calls the original. `dpsim record` uses `__wrapped__` to call the original.
-    """
+    """A forked process still calls the original, and `dpsim record` calls it by `__wrapped__`."""
     replace = getattr(os, name)
 
     @functools.wraps(replace)

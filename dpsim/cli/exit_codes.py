@@ -99,7 +99,6 @@ REST = "2 bad input, 3 cannot be run on this machine, or lost there. "
 BESIDE = "Also 70 a bug in dpsim, 130 interrupted, 141 nothing reads the output, 128 + N ended by signal N."
 
 ALL = f"Exit codes: {JUDGED}, {REST}{BESIDE}"
-"""The exit codes in `dpsim --help`."""
 
 
 def in_help(*apps: typer.Typer) -> None:

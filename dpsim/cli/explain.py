@@ -79,10 +79,8 @@ def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
 
 
 def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:
-    """Returns the world, the run and the findings of a trace, or of a replay token, which is run again.
-
-    A trace is judged again as it was recorded. The dump of one rank is bad input, because a job needs all ranks. Raises
-    BadInput and OSError.
+    """Returns world, run and findings of a trace, which is judged again as recorded, or of a token, which is run again.
+    Raises BadInput, also for the dump of one rank, because a job needs all. Raises OSError.
     """
     from dpsim.campaign.token import is_token
     from dpsim.checks.judge import judge

@@ -4,17 +4,14 @@
     dpsim explore my.yaml --swarm 100:die,kill,delay
     dpsim explore my.yaml --all-up-to interval=3,slots=2
 
-A world is a scenario with fixed parameters and faults. `--swarm` explores many worlds like the scenario, with faults
-drawn at random. `--all-up-to` explores every world like the scenario whose parameters are up to the given sizes. The
-scenario defines which parameters have sizes (`dpsim.scenario.parameters`).
-
-The command writes a trace of each failure, for `dpsim replay`. If it cannot write a trace, it prints a warning, but the
-verdict and the exit code stay. If the machine takes a resource away, there is no verdict, and the exit code is 3.
+`--swarm` explores many worlds like the scenario, with faults drawn at random. `--all-up-to` explores every world whose
+parameters are up to the given sizes (`dpsim.scenario.parameters`). If a trace cannot be written, the verdict stays.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,7 +21,6 @@ from dpsim.cli import coverage_text, explore_against, explore_work, explore_worl
 from dpsim.cli import explore_options as options
 from dpsim.cli.console import BAD_INPUT, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.explore_again import TypedCommand
-from dpsim.cli.explore_bounds import refuse_bounds
 from dpsim.cli.explore_display import Display, end, warn
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
@@ -44,6 +40,7 @@ from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
     from dpsim.campaign.against import AgainstBackend
+    from dpsim.campaign.bounds import Bounds
     from dpsim.campaign.cut_short import Limit
     from dpsim.campaign.files import Options, Outcome
     from dpsim.scenario import Scenario
@@ -112,7 +109,7 @@ def explore(
         _refuse_both(swarm, all_up_to, keep_going)
         backend = explore_against.wanted(against, [one for one, _ in chosen], shown.again.options)
         of_a_set = swarm is not None or all_up_to is not None
-        refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
+        _refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
         with (
             explore_work.opened(work, resume, chosen, search, worlds) as kept,
@@ -127,7 +124,6 @@ def explore(
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
-    """Returns the seconds of the budget, or None. Ends the command with code 2 for an unknown strategy."""
     from dpsim.explore import STRATEGIES, search
 
     try:
@@ -139,7 +135,6 @@ def _checked(strategy: str, budget: str | None) -> float | None:
 
 
 def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> None:
-    """Ends the command with code 2 for options that exclude each other."""
     if swarm is not None and all_up_to is not None:
         fail("--swarm: not together with --all-up-to; leave one of them out", BAD_INPUT)
     if keep_going and (swarm is not None or all_up_to is not None):
@@ -154,7 +149,6 @@ def _explore_each(
     shown: Display,
     against: AgainstBackend | None = None,
 ) -> NoReturn:
-    """Explores each scenario as it is written, prints the results, and ends the command."""
     from dpsim.campaign import deepening
     from dpsim.cli import explore_text as text
     from dpsim.cli import two_lines
@@ -193,7 +187,17 @@ def _explore_each(
 
 
 def _limit(one: Outcome, options: Options) -> Limit:
-    """Returns what ended the search of a scenario early, or "" if nothing did."""
     from dpsim.campaign.cut_short import limit_of
 
     return limit_of(one.explored.exploration, options.strategy, options.schedules, options.seconds is not None)
+
+
+def _refuse_bounds(bounds: Bounds, strategy: str, of_a_set: bool, scenarios: Iterable[Scenario]) -> None:
+    named = [f"--{key.replace('_', '-')}" for key, number in bounds._asdict().items() if number is not None]
+    for scenario in scenarios:
+        limits = bounds.of(scenario, type(bounds)())._asdict()
+        named += [f"{scenario.name}: limits.{key}" for key, number in limits.items() if number is not None]
+    if named and of_a_set:
+        fail(f"{named[0]}: not together with --swarm or --all-up-to; explore one scenario", BAD_INPUT)
+    if named and strategy not in ("portfolio", "dpor"):
+        fail(f"{named[0]}: bounds a search of all schedules, and {strategy} samples; leave --strategy out", BAD_INPUT)

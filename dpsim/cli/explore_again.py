@@ -3,16 +3,12 @@
     dpsim explore wake --schedules 10                       # SAMPLED: 10 schedules were not enough
     dpsim explore wake --schedules 100 --strategy dpor      # the command that the output suggests
 
-The suggested command has the options that the user typed, with a limit that is ten times as large. Without a folder
-of `--work`, the search begins anew. After Ctrl-C, such a command has `--work`, so that a second Ctrl-C loses nothing.
+The suggested command works as it is. It has the options that the user typed, with a limit that is ten times as large.
+After Ctrl-C, it has `--work`, so that a second Ctrl-C loses nothing. A portfolio cannot go on with DPOR alone, so a
+default number of schedules leads to `--strategy dpor` in a second folder.
 
-The folder of a portfolio cannot go on with DPOR alone. If the default number of schedules is too small, the suggested
-command begins anew with `--strategy dpor`, in a second folder. Within a `--budget`, DPOR has no such default.
-
-The suggested command works as it is. A new folder has a name that no file has yet. A folder is of all scenarios of a
-command, so a command with one names all of them.
-
-If the scenario came from standard input, the command ends with `< SCENARIO.yaml`, a file in which the user saves it.
+A folder is of all scenarios of a command, so a command with one names all of them. If the scenario came from standard
+input, the command ends with `< SCENARIO.yaml`, a file in which the user saves it.
 """
 
 from __future__ import annotations
@@ -39,9 +35,7 @@ NO_OPTION_HELPS: frozenset[str] = frozenset({"", "memory", "length"})
 
 
 class TypedCommand(NamedTuple):
-    """The command as the user typed it. `options`: the words of each typed option by the name of its parameter.
-    `scenarios`: the words after the options; with `--torch`, those of the program.
-    """
+    """The command as typed: the words of each option by its parameter, and the words after the options."""
 
     options: Mapping[str, list[str]]
     scenarios: list[str]
@@ -89,9 +83,7 @@ class TypedCommand(NamedTuple):
 
 
 def _new_folder(name: str) -> str:
-    """Returns the first of `name`, `name-2`, `name-3` and so on that does not exist. `--work` refuses a folder that has
-    work.
-    """
+    """Numbers the name until nothing has it, because `--work` refuses a folder that has work."""
     names = (f"{name}-{number}" if number > 1 else name for number in count(1))
     return next(one for one in names if not os.path.lexists(one))
 

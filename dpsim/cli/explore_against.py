@@ -52,10 +52,8 @@ def joined(words: Sequence[str]) -> list[str]:
 
 
 def wanted(text: str | None, chosen: Sequence[Scenario], typed: Mapping[str, Any]) -> AgainstBackend | None:
-    """Returns the backend of `--against` and the number of runs, or None without it. `typed`: the options by name.
-
-    Ends the command with code 2 for an option that excludes this one, or a scenario that the backend refuses. Ends it
-    with code 3 if this machine lacks the backend.
+    """Returns the backend of `--against` and the number of runs, or None. Ends the command with code 2 for an option or
+    a scenario that excludes it, and with code 3 if this machine lacks the backend.
     """
     if text is None:
         return None

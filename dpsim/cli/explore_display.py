@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 class Display(NamedTuple):
-    """How to print the results. `more`: options to repeat in suggested commands. `results`: keep folders of results.
-    `covered`: collects coverage, or None. `again`: the command of the user.
-    """
+    """How to print the results. `more`: options of suggested commands. `covered`: the coverage, or None."""
 
     more: list[str]
     full: bool
@@ -48,8 +46,6 @@ class Display(NamedTuple):
         return [*map(str, results_of_explored(outcome.scenario, outcome.explored, folder, next_of))]
 
     def _next_of(self, one: Outcome, full: bool) -> Callable[[Failure], tuple[str, ...]]:
-        """Returns the function that returns the commands after a failure. `full`: of a report with all details."""
-
         def next_of(failure: Failure) -> tuple[str, ...]:
             trace = one.traces.get(failure.fingerprint)
             again = ["dpsim", "replay", str(trace), *self.more, *["--full"] * (not full)]

@@ -9,9 +9,7 @@
     assumes: no rank dies; unlimited residency; unlimited launch queue; no other effect of hardware
     expected: held; met
 
-The verdict *proven* means that the explorer tried every schedule. *Sampled* means that it tried some, and the text says
-how many were new. *Bounded* means that some runs were cut off. The line `assumes` names effects that the explorer left
-out. A violation is printed as a run is, followed by its schedule and the commands that repeat the run.
+A violation is printed as a run is, followed by its schedule and the commands that repeat the run.
 """
 
 from __future__ import annotations
@@ -120,9 +118,8 @@ def as_text(
     goes_on: str = "",
     all_failures: bool = False,
 ) -> str:
-    """Returns the block of one scenario. `next`: returns the commands to suggest for a failure. `full`: all details.
-    `goes_on`: the command that goes on where a limit ended the search. `all_failures`: the search continued after the
-    first failure, so the number of schedules that fail has a meaning.
+    """Returns the block of one scenario. `next`: the commands for a failure. `goes_on`: the command that goes on after
+    a limit. `all_failures`: the search continued, so the number of schedules that fail has a meaning.
     """
     world = explored.subject.world
 
@@ -173,9 +170,7 @@ def next_line(rows: Sequence[tuple[str, str]], command: str) -> list[str]:
 
 
 def _verdict(explored: Explored) -> list[str]:
-    """Returns the verdict, its assumptions, and what prevented a proof. For a sampled verdict, the table names a
-    command.
-    """
+    """For a sampled verdict, the table names the command that goes on."""
     found = explored.exploration
     polls = found.polls if explored.verdict in ("sampled", "bounded") else ""
     bound = to_prove(found) if explored.verdict == "bounded" and not (polls or found.unfinished) else ""
@@ -203,9 +198,7 @@ def totals(all_explored: Sequence[Explored]) -> str:
 def as_json(
     explored: Explored, scenario: Scenario, traces: Mapping[str, Path], limit: str = "", goes_on: str = ""
 ) -> dict[str, Any]:
-    """Returns the exploration as plain data. `traces`: maps the fingerprint of a failure to its file. `limit`: what
-    ended the search early. `goes_on`: the command that goes on.
-    """
+    """Returns plain data. `traces`: by fingerprint. `limit`: what ended the search. `goes_on`: the command after it."""
     found, failure = explored.exploration, explored.failure
     primary = explored.findings[0] if explored.findings else None
     both, pairs = found.both_orders

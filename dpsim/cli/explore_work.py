@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 def opened(
     work: Path | None, resume: Path | None, chosen: Sequence[tuple[Scenario, Path]], options: Options, worlds: str
 ) -> Iterator[WorkFolder | None]:
-    """Yields the locked folder of `--work` or `--resume`, or None without them.
-
-    `worlds`: which worlds of each scenario the command explores, in words. Results of other worlds do not fit.
-    """
+    """Yields the locked folder of `--work` or `--resume`, or None. `worlds`: which of them it explores, in words."""
     if work is not None and resume is not None:
         fail("--resume: not together with --work; --resume also keeps what it does", BAD_INPUT)
     if work is None and resume is None:
@@ -47,9 +44,7 @@ def opened(
 
 
 def on(cluster: str | None, jobs: int) -> AbstractContextManager[RayCluster | None]:
-    """Returns the cluster of `--cluster`, or None. `jobs`: how many units of the search run at the same time, if more
-    than 1.
-    """
+    """Returns the cluster of `--cluster`, or None. `jobs`: how many units run at the same time, if more than 1."""
     if cluster is None:
         return nullcontext()
     from dpsim.campaign.ray_cluster import NoCluster, RayCluster

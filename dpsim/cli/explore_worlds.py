@@ -76,7 +76,6 @@ def explore_sets(sets: Iterator[AskedWorlds], options: Options, shown: Display) 
 
 
 def _say_set(number: int, asked: AskedWorlds, whole: Whole, options: Options, shown: Display) -> dict[str, Any]:
-    """Prints the result of one set of worlds, unless the command prints JSON. Returns it as plain data."""
     from dpsim.cli import explore_worlds_text as text
     from dpsim.cli import two_lines
 

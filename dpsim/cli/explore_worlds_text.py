@@ -51,11 +51,9 @@ LIMITS: Mapping[str, str] = MappingProxyType(
 
 
 class AskedWorlds(NamedTuple):
-    """The worlds like one scenario: `scenario` up to `sizes`, or the swarm in `sizes`; `total` worlds in all.
-
-    `worlds`: their scenarios. `possible`: for each kind of fault, the number of swarm worlds that allow it. `fixed`:
-    the fields that have one value in all worlds. `outside`: what the set lacks of the scenario itself. `by_default`:
-    the user gave no number of schedules.
+    """The worlds like one scenario: `total` worlds up to `sizes`, or the swarm in it. `possible`: for each kind of
+    fault, the swarm worlds that allow it. `fixed`: fields with one value in all worlds. `outside`: what the set lacks
+    of the scenario itself. `by_default`: the user gave no number of schedules.
     """
 
     scenario: Scenario
@@ -69,10 +67,8 @@ class AskedWorlds(NamedTuple):
 
 
 def as_text(asked: AskedWorlds, whole: Whole, options: Options, next: str = "", full: bool = False) -> str:
-    """Returns the block for a set of worlds. `next`: the command that goes on where a limit ended the search. `full`:
-    with each world that a limit cut short, not only the first one.
-
-    If a world is violated, the block of this world follows, and has the expectation.
+    """Returns the block for a set of worlds. If a world is violated, its block follows, and has the expectation.
+    `next`: the command that goes on after a limit. `full`: with each world that a limit cut short.
     """
     drawn = isinstance(asked.sizes, Swarm)
     failed = whole.first is not None
@@ -108,9 +104,6 @@ def _title(cut: Cut) -> str:
 
 
 def _cut_rows(cut: Cut, asked: AskedWorlds, options: Options, full: bool) -> list[tuple[str, str]]:
-    """Returns the number of worlds that a limit cut short, the limit, and the first of them. With `full`, each further
-    world has its own line.
-    """
     first = _world(cut.first, cut.scenario, asked.scenario)
     further = [("", _world(number, scenario, asked.scenario)) for number, scenario in cut.all[1:]] if full else []
     unnamed = cut.worlds - 1 - len(further) if full else 0

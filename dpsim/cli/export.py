@@ -3,9 +3,8 @@
     dpsim export skip.jsonl                          # writes skip.html, for any browser
     dpsim export calls --format perfetto             # writes calls.json, for ui.perfetto.dev
 
-A trace, a folder of recordings and a folder of dumps give equal pictures of equal calls. The trace of a run with
-simulated or real time also has durations, unless --ticks leaves them out. The exit code is 0 if there is a picture,
-even if the job hangs.
+A trace, a folder of recordings and a folder of dumps give equal pictures of equal calls. The trace of a timed run also
+has durations, unless --ticks leaves them out. The exit code is 0 if there is a picture, even if the job hangs.
 """
 
 from __future__ import annotations
@@ -102,10 +101,7 @@ def picture_of(source: Path, modules: list[str] | None = None, in_ticks: bool = 
 
 
 def _same_again(source: Path, run: Run, findings: Sequence[Finding]) -> tuple[Run, Extras] | None:
-    """Repeats the run of a trace with a finding. Returns the run, and the events whose swap lets it finish.
-
-    None if the trace is of a real backend, if the run is too long, or if the program makes another run now.
-    """
+    """None if the trace is of a real backend, if the run is too long, or if the program makes another run now."""
     from dpsim.campaign.alternatives import LONGEST, events_of_replayed
     from dpsim.campaign.replay import replay
     from dpsim.contract.schedule import RunStopped
@@ -124,10 +120,7 @@ def _same_again(source: Path, run: Run, findings: Sequence[Finding]) -> tuple[Ru
 
 
 def _with_places(run: Run, again: Run) -> Run:
-    """Returns the run of a trace with the source line of each op, which the repeated run has.
-
-    A trace has only the lines of each site. If a site has several, its records do not show which rank used which.
-    """
+    """A trace has only the lines of each site, which do not show which rank used which."""
     from dpsim.contract.ops import KIND, WHERE
     from dpsim.trace.form import UNWRITTEN
 

@@ -3,9 +3,8 @@
     hooks("waves")[0]["classes"]         # ["mine.waves.Source"]
     of_name("next_wave")                 # the hooks that have a method of this name
 
-A program asks in `prepare` for the classes that a variant may replace (`dpsim.with_variant`), and the scenario decides
-for which ones. So this module calls `prepare` with each shipped scenario of the program, and collects the classes. For
-a user's program it uses a scenario with default parameters.
+A program asks for them in `prepare` (`dpsim.with_variant`). So this module calls `prepare` with each shipped scenario
+of the program, or for a user's program with default parameters.
 """
 
 from __future__ import annotations
@@ -33,10 +32,8 @@ ANNOTATION = re.compile(r"(: |-> )'([^']*)'")
 
 
 def hooks(protocol: str) -> list[Hook]:
-    """Returns the hooks of a program. Each has `classes`, the import paths of the classes from which a variant may
-    derive.
-
-    It also has a `rule`, the first sentence of the class, and `methods`: name, `signature`, `arguments`, `rule`.
+    """Returns the hooks of a program: `classes`, import paths from which a variant may derive, and `methods` (name,
+    `signature`, `arguments`, `rule`). The `rule` is a first sentence.
     """
     entry = registry.protocol(protocol)
     if entry not in _have_requested:
@@ -63,10 +60,8 @@ def _request(entry: registry.ProtocolEntry) -> None:
 
 
 def of_name(name: str) -> list[Hook]:
-    """Returns the hooks with a method `name` or `Class.method`, or of a class `name`, with all its methods.
-
-    `protocols`: the programs that have this hook. A class may also have its import path, or be the base of the hook's
-    classes, such as `BatchFlow`.
+    """Returns the hooks with a method `name` or `Class.method`, or of a class `name`, with the `protocols` that have
+    it. A class may also have its import path, or be the base of the hook's classes, such as `BatchFlow`.
     """
     kind, _, method = name.rpartition(".")
     found: dict[str, Hook] = {}

@@ -51,7 +51,6 @@ def object_text(found: dict[str, Any]) -> str:
 
 
 def _in_json(value: Any) -> Any:
-    """Returns a value as JSON has it: arrays of numpy as lists, and all that JSON lacks as its text."""
     if isinstance(value, Mapping):
         return {str(key): _in_json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -91,9 +90,7 @@ def json_alone(wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def _descriptor() -> Iterator[TextIO]:
-    """Yields a stream to the real stdout, while descriptor 1 leads to stderr, also in processes that start
-    meanwhile.
-    """
+    """Descriptor 1 leads to stderr meanwhile, also in processes that start then."""
     stream = sys.stdout
     try:
         real = stream.fileno() == STDOUT

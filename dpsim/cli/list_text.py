@@ -3,8 +3,7 @@
 >>> [entry["forms"] for entry in protocols() if entry["name"] == "conformance"]
 [['default']]
 
-A form is a published version of a protocol, and a variant is a form with one known mistake. The list also has scenario
-files with an error, and shows the error as description.
+A form is a published version of a protocol. A scenario file with an error is listed with it.
 """
 
 from __future__ import annotations
@@ -26,14 +25,11 @@ MUSEUM = "museum/"
 NOT_CAUGHT = "no check reports this change, as registered"
 """Words of a variant without a class of findings, before the reason."""
 KINDS = ("scenarios", "museum", "protocols", "variants", "backends")
-"""The kinds that `dpsim list WHAT` accepts."""
 
 
 def found(what: str | None = None, only: str | None = None) -> dict[str, Entries]:
     """Returns the entries of the kind `what`, or of all kinds. `only`: a text within a name, or a pattern for whole
-    names.
-
-    Without `what`, the exhibits of the museum (`scenarios/museum`) are among the scenarios.
+    names. Without `what`, the exhibits of the museum are among the scenarios.
     """
     makes = {"scenarios": scenarios, "protocols": protocols, "variants": variants, "backends": backends}
     kinds = {"museum": ["scenarios"]}.get(what or "", [what] if what else [*makes])
@@ -69,10 +65,8 @@ def scenarios(only: str | None = None) -> Entries:
 
 
 def protocols() -> Entries:
-    """Returns the registered protocols. The first of the `forms` is the default.
-
-    `params`: for a program with `Params`, each parameter with its values in words. `protects`, `unprotected`: sentences
-    for each form of a program whose forms differ in their protection.
+    """Returns the registered protocols, with the default first among the `forms`. `params`: each parameter with its
+    values in words. `protects`, `unprotected`: sentences for each form, if forms differ in their protection.
     """
     return [
         {
@@ -87,22 +81,18 @@ def protocols() -> Entries:
 
 
 def _protection(program: type[Program[Any]]) -> dict[str, dict[str, list[str]]]:
-    """Returns what unpublished forms protect, and what published forms leave unprotected."""
     tables = {"protects": program.protects, "unprotected": program.unprotected}
     return {key: {form: list(texts) for form, texts in table.items()} for key, table in tables.items() if table}
 
 
 def _params(model: type[Any]) -> dict[str, str]:
-    """Returns each field of a model of parameters with its values in words."""
     from dpsim.scenario.params.shapes import described
 
     return described(model)
 
 
 def variants() -> Entries:
-    """Returns the registered variants. `expected`: the class of the finding that catches it, or None with a
-    `reason`.
-    """
+    """Returns the registered variants. `expected`: the class that catches it, or None with a `reason`."""
     return [
         {
             "name": entry.name,
@@ -131,7 +121,6 @@ def backends() -> Entries:
 
 
 def _parameters(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """Returns the section of parameters, or no section without parameters."""
     rows: list[tuple[str, ...]] = [
         (entry["name"], "; ".join(f"{name} {values}" for name, values in entry["params"].items()))
         for entry in entries
@@ -141,7 +130,6 @@ def _parameters(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _forms_that(entries: Entries, key: str) -> list[tuple[str, ...]]:
-    """Returns a row for each sentence, with the protocol and all forms that share the sentence."""
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         forms: dict[str, list[str]] = {}
@@ -153,7 +141,6 @@ def _forms_that(entries: Entries, key: str) -> list[tuple[str, ...]]:
 
 
 def _protections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """Returns the sections on protection that have rows."""
     titles = {
         "protects": "forms that protect although no published version does",
         "unprotected": "forms of published versions, and what they leave unprotected",
@@ -192,9 +179,7 @@ def _sections(kind: str, entries: Entries) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _scenario_sections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
-    """Returns the sections of shipped scenarios and of museum exhibits. Omits an empty section if the other one has
-    rows.
-    """
+    """Omits an empty section if the other one has rows."""
     described = [(one["name"], one["description"]) for one in entries]
     plain: list[tuple[str, ...]] = [both for both in described if not both[0].startswith(MUSEUM)]
     exhibits: list[tuple[str, ...]] = sorted(

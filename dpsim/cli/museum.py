@@ -95,7 +95,6 @@ def museum(
 
 
 def _say_so_far(error: KeyboardInterrupt, as_json: bool) -> None:
-    """Prints the rows that were finished before Ctrl-C, and adds their number to the error."""
     from dpsim.campaign.interrupts import with_done
     from dpsim.campaign.museum import Exhibition
     from dpsim.cli import museum_text as text

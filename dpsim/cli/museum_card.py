@@ -28,11 +28,8 @@ from dpsim.scenario.locate import bundled_scenarios, scenario_path
 
 
 def cards(entries: Sequence[VariantEntry], files: Mapping[str, Path], options: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns a card for each variant, as plain data.
-
-    `files`: maps the name of a variant, in lower case, to its exhibit. `options`: options to repeat in suggested
-    commands, such as --module. Raises ScenarioError for an exhibit that dpsim cannot read, or that runs another
-    variant.
+    """Returns a card for each variant, as plain data. `files`: its exhibit by name in lower case. `options`: of
+    suggested commands. Raises ScenarioError for an exhibit that is unreadable, or runs another variant.
     """
     return [_card(entry, files.get(entry.name.lower()), "".join(f" {one}" for one in options)) for entry in entries]
 
@@ -62,7 +59,6 @@ def _bundled(file: Path) -> bool:
 
 
 def _named(file: Path) -> str:
-    """Returns the exhibit as the user types it in a command."""
     return FOLDER + file.stem if _bundled(file) else shlex.quote(str(file))
 
 

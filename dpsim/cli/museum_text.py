@@ -3,13 +3,10 @@
     entry    class            by      twin                schedules until found
     M-DP-1   HANG:COLLECTIVE  ledger  proven, 1 schedule  1 by every strategy
 
-A row is one known mistake. Its last cells say how many schedules a search needs to find the mistake. If the search
-strategies need different numbers, the row has a cell for each strategy. `random:3/17` means that searches with the
-strategy `random` and several seeds need a median of 3 schedules and at worst 17. `>200` means that a search reached its
-limit of 200 schedules without finding the mistake. `-` means that no schedule was left, for example for the strategy
-first-in-first-out, which has only one.
-
-The last line counts the variants that are as registered. The lines before it name each variant that is not.
+If strategies need different numbers, a row has a cell for each. `random:3/17` means a median of 3 schedules over
+several seeds, and at worst 17. `>200` means that a search reached its limit of 200 without the mistake. `-` means that
+no schedule was left, as for first-in-first-out, which has only one. The last line counts the variants that are as
+registered, and the lines before it name the others.
 """
 
 from __future__ import annotations

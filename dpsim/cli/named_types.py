@@ -4,10 +4,9 @@
     dpsim show Buffer              # its methods
     dpsim show HostArray           # the type for which the alias stands
 
-`dpsim show PROTOCOL` prints the signatures of methods that a variant may override, and a user who overrides a method
-needs the types in them. The fields and methods of a type name further types; dpsim shows these too. This module reads
-definitions from the source, because the source also has the docstrings of fields, and Python keeps no name for an
-alias. It leaves out types of Python and of other installed packages, such as `Sequence`.
+Who overrides a method needs the types of its signature, and those that their fields and methods name. Definitions come
+from the source, because Python keeps neither docstrings of fields nor names of aliases. Types of Python and of other
+installed packages are left out.
 """
 
 from __future__ import annotations
@@ -59,9 +58,8 @@ def types_of(hooks: list[Hook]) -> dict[str, Definition]:
 
 @functools.cache
 def annotations_of(path: str) -> list[tuple[str, str]]:
-    """Returns the names in the annotations of a class or in an alias, each with the module whose names count there.
-
-    They are sorted, because the order of a set differs from process to process.
+    """Returns the names in the annotations of a class or alias, each with the module whose names count there. They are
+    sorted, because the order of a set differs from process to process.
     """
     module, _, name = path.rpartition(".")
     value = getattr(importlib.import_module(module), name)
@@ -73,7 +71,6 @@ def annotations_of(path: str) -> list[tuple[str, str]]:
 
 
 def _own_bases(kind: type[Any]) -> list[type[Any]]:
-    """Returns a class and its bases from the same package, the base classes first."""
     package = kind.__module__.partition(".")[0]
     return [base for base in reversed(kind.__mro__) if base.__module__.partition(".")[0] == package]
 
@@ -106,9 +103,8 @@ def _names(node: ast.AST) -> list[str]:
 
 @functools.cache
 def definition(module: str, name: str) -> Definition | None:
-    """Finds the type that `name` means in a module: through imports, to the class or to the assignment of an alias.
-
-    Returns None for another name, and for a type of Python or of another installed package.
+    """Finds the type that `name` means in a module, through imports: a class, or the assignment of an alias. Returns
+    None for another name, and for a type of Python or of another installed package.
     """
     first, _, rest = name.partition(".")
     for node, after in _statements(module):
@@ -125,7 +121,6 @@ def definition(module: str, name: str) -> Definition | None:
 
 
 def _is_shown(module: str) -> bool:
-    """Returns whether a module is of dpsim or of the user: not of Python, and not below site-packages otherwise."""
     package = module.partition(".")[0]
     if package in sys.stdlib_module_names:
         return False
@@ -147,7 +142,6 @@ def _names_a_type(module: str, name: str, node: ast.stmt) -> bool:
 
 @functools.cache
 def _statements(module: str) -> list[tuple[ast.stmt, str]]:
-    """Returns the statements of a module, those of `if TYPE_CHECKING` too, each with the docstring behind it, or ""."""
     try:
         tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     except (OSError, TypeError, ImportError):
@@ -167,9 +161,7 @@ def _text(node: ast.stmt | None) -> str:
 
 
 def meaning(one: Definition) -> dict[str, Any]:
-    """Returns a type as plain data. `doc`: its docstring. `text`: its fields and methods, or the alias. `copy`: see
-    `changed_copy`.
-    """
+    """Returns a type as plain data. `text`: its fields and methods, or the alias. `copy`: see `changed_copy`."""
     module = importlib.import_module(one.module)
     value = getattr(module, one.name)
     lines = _members(value) if isinstance(one.node, ast.ClassDef) else ast.unparse(one.node).split("\n")
@@ -212,7 +204,6 @@ def _members(kind: type[Any]) -> list[str]:
 
 
 def _field(node: ast.stmt) -> str:
-    """Returns a field as a line: its name, type and default; a value that is a call only if it has a description."""
     if not isinstance(node, ast.AnnAssign):
         return ast.unparse(node)
     begins = f"{ast.unparse(node.target)}: {ast.unparse(node.annotation)}"

@@ -17,13 +17,11 @@ A command is a function whose signature typer reads, and so is a source. Its doc
             raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
         context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
 
-An option changes the scenario that `dpsim run` runs. Its entry point has the name of the command. The function takes
-the scenario first, then the options, each None if the user omits it. It returns the scenario to run.
+An option takes the scenario first, then the options, each None if the user omits it, and returns the scenario to run.
 
-A module that registers a command or an option should import little besides typer, because `dpsim --help` imports it.
-If the import of a command's module fails, dpsim prints the error when the user calls this command. With an extra, such
-as `more` in `greet = "my_commands:greet [more]"`, it prints that the extra is not installed. If the import of an
-option's module fails, dpsim leaves out the option.
+Such a module should import little besides typer, because `dpsim --help` imports it. A command whose import fails prints
+the error when a user calls it. With an extra, such as `more` in `greet = "my_commands:greet [more]"`, it prints that
+the extra is not installed. An option whose import fails is left out.
 """
 
 from __future__ import annotations
@@ -43,15 +41,12 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 COMMANDS, SOURCES, OPTIONS = "dpsim.commands", "dpsim.scenario_sources", "dpsim.options"
-"""The groups of entry points."""
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 
 def add_commands(app: typer.Typer, group: str) -> bool:
-    """Adds the commands of a group of entry points to `app`, except for names that `app` already has. Returns whether
-    there are any.
-    """
+    """Adds commands of entry points to `app`, except for names that it has. Returns whether there are any."""
     points = entry_points(group=group)
     taken = {command.name for command in app.registered_commands}
     for point in points:
@@ -84,10 +79,7 @@ def _missing(point: EntryPoint, error: Exception) -> Callable[[], NoReturn]:
 
 
 def with_offered(before: str) -> Callable[[C], C]:
-    """Decorates a command: adds the options that entry points offer for it, before the parameter called `before`.
-
-    The command receives their values as keyword arguments.
-    """
+    """Decorates a command: its offered options come before the parameter `before`, and in its keyword arguments."""
 
     def add(command: C) -> C:
         own = inspect.signature(command, eval_str=True)
@@ -101,9 +93,7 @@ def with_offered(before: str) -> Callable[[C], C]:
 
 
 def answers(command: str, scenario: Scenario, given: dict[str, Any]) -> Iterator[Any]:
-    """Yields, for each function with options of `command`, the scenario that it returns. `given`: the values of the
-    options.
-    """
+    """Yields the scenario of each function with options of `command`. `given`: the values of the options."""
     for function, options in _options(command).items():
         yield function(scenario, **{option.name: given[option.name] for option in options})
 

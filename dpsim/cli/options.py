@@ -59,9 +59,7 @@ Memory = Annotated[
 
 
 def allow_memory(memory: str | None, quiet: bool = False) -> None:
-    """Sets how much memory a run may take. Prints a note on stderr before a large run, unless `quiet`. Ends the command
-    with code 2 if `memory` is no size.
-    """
+    """Sets a run's most memory. Notes a large run on stderr, unless `quiet`. Ends with code 2 if it is no size."""
     from dpsim.scenario.estimate import allow, parse_memory
 
     try:
@@ -72,9 +70,7 @@ def allow_memory(memory: str | None, quiet: bool = False) -> None:
 
 
 def import_modules(modules: Iterable[str] | None) -> None:
-    """Imports the modules of a user, given as names or files. Ends the command with code 2 if an import fails, and with
-    code 3 if this machine lacked something.
-    """
+    """Imports a user's modules. Ends the command with code 2, or 3 if this machine lacked something."""
     from dpsim.scenario.modules import import_named
 
     for module in modules or ():
@@ -98,9 +94,7 @@ def budget_seconds(budget: str | None) -> float | None:
 
 
 def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
-    """Returns the scenario with more classes of findings switched off. Ends the command with code 2 for an unknown
-    class.
-    """
+    """Returns the scenario with more classes switched off. Ends the command with code 2 for an unknown class."""
     from dpsim.checks.finding import pattern_problem
     from dpsim.scenario import scenario_from
 

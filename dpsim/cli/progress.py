@@ -13,14 +13,9 @@ from dpsim.cli.timer import Timer
 
 
 class Progress:
-    """Shows the number of finished steps: as a bar on a terminal, otherwise as a line every ten seconds.
-
-    Work of less than half a second shows nothing. Between two reports of steps, a timer updates the display. The timer
-    uses a signal and no thread, because this process forks. If other code uses that signal, only reports update the
-    display.
-
-    `title`: the words before the count. `unit`: a word for one step. `budget`: seconds that the command may take, so
-    the display shows how many are left. `quiet`: shows nothing.
+    """Shows the number of finished steps: as a bar on a terminal, otherwise as a line every ten seconds. Work of less
+    than half a second shows nothing. A timer updates the display, if its signal is free: this process forks, so no
+    thread does. `unit`: a word for one step. `budget`: seconds that the command may take.
     """
 
     AFTER_S = 0.5
@@ -76,7 +71,6 @@ class Progress:
             self._draw(f"{title}{self._left(self._clock())}", 0, None)
 
     def _left(self, now: float) -> str:
-        """Returns the seconds that are left of the budget, after a comma, or "" without a budget."""
         if self._budget is None:
             return ""
         left = self._budget - (now - self._start)
@@ -106,7 +100,6 @@ class Progress:
 
 
 def _new_bar(estimate: bool) -> tuple[Any, Any]:
-    """Returns a bar of rich, and its task. `estimate`: the bar also shows the remaining time."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar

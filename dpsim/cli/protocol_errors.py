@@ -12,9 +12,8 @@ from types import FrameType
 
 
 def raised_by_protocol(error: BaseException) -> str | None:
-    """Returns the message for an error in the code of a registered protocol or variant, or None for any other error.
-
-    Errors of the protocols that come with dpsim are bugs in dpsim, so they have no such message.
+    """Returns the message for an error in the code of a registered protocol or variant, or None. Errors of dpsim's own
+    protocols are bugs in dpsim, so they have no such message.
     """
     from dpsim.backend.journal.call_site import frames_of
     from dpsim.contract.registry import modules

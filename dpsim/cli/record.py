@@ -53,9 +53,8 @@ def record(
 
 
 def variables(folder: Path, calls: int, quiet: float) -> dict[str, str]:
-    """Returns the environment variables that make the processes of a job record their calls.
-
-    `calls`: how many calls each process keeps. `quiet`: seconds without a call, after which it writes its stacks.
+    """Returns the variables that make the processes of a job record their calls. `calls`: how many each process keeps.
+    `quiet`: seconds without a call, after which it writes its stacks.
     """
     found = find_spec("real.record")
     if found is None or not found.submodule_search_locations:

@@ -125,13 +125,11 @@ def _replayed(trace: str, backend: str, looks: Stepping, strict: bool) -> Replay
 
 
 def _again(trace: str, backend: str, more: list[str], full: bool) -> str:
-    """Returns the command that prints all details of the replay."""
     words = ["dpsim", "replay", trace, *["--backend", backend] * (backend != "sim")]
     return shlex.join([*words, *more, *["--full"] * (not full)])
 
 
 def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Stepping:
-    """Returns the object that observes the run for --until, --break and --step."""
     from dpsim.campaign.stepping import Stepping, break_address
 
     if as_json and (until is not None or at is not None or step):
@@ -145,7 +143,6 @@ def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Step
 
 
 def _results(looks: Stepping, replayed: Replayed, extras: Extras) -> Path | None:
-    """Writes a folder of results if the run has findings. Returns the folder, or None."""
     if not replayed.findings or looks.world is None:
         return None
     from dpsim.campaign.results import results_of_replayed
@@ -154,7 +151,6 @@ def _results(looks: Stepping, replayed: Replayed, extras: Extras) -> Path | None
 
 
 def _missed(looks: Stepping, replayed: Replayed) -> None:
-    """Prints a note for each option whose place the run did not reach. Without the op of --break, the command fails."""
     if looks.at is not None and not looks.reached:
         near = f"; its last op is at {shlex.quote(str(looks.last))}" if looks.last else ""
         if looks.at.site not in looks.sites:

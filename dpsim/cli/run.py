@@ -125,7 +125,6 @@ def run(
 
 
 def _results(result: Result, extras: Extras) -> Path | None:
-    """Writes a folder of results if the run is not as expected. Returns the folder, or None."""
     if result.unmet is None:
         return None
     from dpsim.campaign.results import results_of
@@ -137,7 +136,6 @@ def _results(result: Result, extras: Extras) -> Path | None:
 
 
 def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:
-    """Returns the parts of a report besides the findings."""
     from dpsim.diagnose.variants import extras_of_choice
 
     extras = extras_of_choice(result.scenario.protocol, *commands)
@@ -149,7 +147,6 @@ def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:
 
 
 def _load_backend(name: str) -> None:
-    """Loads the backend. Ends the command with code 3 if its import fails."""
     from dpsim.runner import find_backend
 
     try:
@@ -161,7 +158,6 @@ def _load_backend(name: str) -> None:
 
 
 def _next(again: str, trace: Path | None, more: list[str]) -> tuple[str, ...]:
-    """Returns the commands to suggest after a failure."""
     return (again, *[shlex.join(["dpsim", "replay", str(trace), *more])] * (trace is not None))
 
 
@@ -174,9 +170,7 @@ def _command(
     memory: str | None,
     full: bool,
 ) -> str:
-    """Returns the command that prints all details of this run. `given`: what to run, and the arguments of a torch
-    program.
-    """
+    """`given`: what to run, and the arguments of a torch program."""
     what, arguments = given
     words = ["dpsim", "run", *what, *["--backend", backend] * (backend != "sim")]
     words += typed("--module", modules)

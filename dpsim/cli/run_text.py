@@ -8,11 +8,8 @@
     2 findings switched off: 2 by RACE:*
     expected: held; met
 
-The text of a run with findings begins with its report (`dpsim.diagnose.report`). After the report comes one line of the
-table, or the whole table with `--full`. The last line always says whether the run is as its scenario expects. If not,
-the command adds the folder of its results. If the scenario switches findings off, a line counts them.
-
-The JSON object always has all keys, with null where there is no value, and times in nanoseconds.
+A run with findings begins with its report (`dpsim.diagnose.report`), and then has one line of the table, or with
+`--full` all. The JSON object always has all keys, with null where there is no value, and times in nanoseconds.
 """
 
 from __future__ import annotations
@@ -84,7 +81,6 @@ def table(result: Result) -> list[tuple[str, str]]:
 
 
 def _in_a_line(result: Result) -> str:
-    """Returns one line: the scenario, its backend, the number of ranks and steps, and the time."""
     run = result.run
     size = f"{counted(run.size, 'rank')}" + (f" and {counted(len(run.services), 'service')}" if run.services else "")
     time = "simulated" if run.backend == "sim" else "on the clock"
@@ -197,7 +193,6 @@ def _figure(value: Any) -> str:
 
 
 def _graphs(result: Result) -> list[tuple[str, str]]:
-    """Returns a row that counts captures and replays of CUDA graphs of all ranks, if the scenario has graphs."""
     graphs = result.graphs
     if graphs is None:
         return []
@@ -206,11 +201,7 @@ def _graphs(result: Result) -> list[tuple[str, str]]:
 
 
 def _waits(run: Run, word: str) -> list[tuple[str, str]]:
-    """Returns how long each rank waited for others, or blocked in calls. For many ranks: the spread and the longest
-    waits.
-
-    The backend decides which of the two it measures (`dpsim.contract.world.Run`).
-    """
+    """The backend decides whether it measures waits or calls that block (`dpsim.contract.world.Run`)."""
     waited_ns = run.waited_ns
     if len(waited_ns) <= RANKS_LISTED:
         shares = [_share(waited, run.elapsed_ns) for waited in waited_ns]

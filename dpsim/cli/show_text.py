@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Iterator
@@ -17,12 +18,11 @@ from dpsim.checks.classes import names as names_of_classes
 from dpsim.checks.finding import can_match, matches
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
-from dpsim.cli.contract_calls import all_calls, calls
 from dpsim.cli.exit_codes import CODES
-from dpsim.cli.hooks import all_hooks, how_to_replace, lines_of, of_name
+from dpsim.cli.hooks import ANNOTATION, all_hooks, how_to_replace, lines_of, of_name
 from dpsim.cli.hooks import hooks as hooks_of
 from dpsim.cli.named_types import meaning, types_of
-from dpsim.contract import registry
+from dpsim.contract import interface, registry
 from dpsim.contract.keys import keys
 from dpsim.diagnose.evidence import kind_words
 from dpsim.scenario.locate import bundled_files
@@ -45,11 +45,9 @@ def names() -> list[str]:
 
 
 def meanings(name: str) -> list[Meaning]:
-    """Returns the meanings of `name`. Each has `kind` and `name`, and the keys of `dpsim list --json` for its kind.
-
-    A scenario adds `text`, the content of its file. A protocol adds `doc`, `file`, the names of its `variants`, and its
-    `hooks`: the classes that a variant may replace. dpsim looks up a name without another meaning as a call, a hook,
-    a method of a hook, or a type of a signature.
+    """Returns the meanings of `name`, each with the keys of `dpsim list --json` for its `kind`. A scenario adds its
+    `text`, a protocol its `doc`, `file`, `variants` and `hooks`. Only a name without another meaning is looked up as a
+    call, a hook, a method of a hook, or a type of a signature.
     """
     found = [*_scenario(name), *_protocol(name), *_form(name), *_variant(name), *_class(name), *_backend(name)]
     found += [*_key(name), *_exit_code(name)]
@@ -87,7 +85,6 @@ def _variant(name: str) -> Iterator[Meaning]:
 
 
 def _class(name: str) -> Iterator[Meaning]:
-    """Yields each row that the name selects, or the row of any word."""
     rows = [one for one in CLASSES.values() if matches(one.name, name)] or [row_of(name)._replace(name=name)]
     for known in rows if rows[0].words else ():
         found_by = [one.name for one in registry.variants() if one.expected and can_match(known.name, one.expected)]
@@ -217,3 +214,29 @@ _LINES = {
     "hook": _hook_lines,
     "type": _type_lines,
 }
+
+
+@functools.cache
+def all_calls() -> tuple[dict[str, Any], ...]:
+    """Returns the public methods of the contract in the order of its source. `name`: `Class.method`."""
+    classes = [one for one in vars(interface).values() if inspect.isclass(one) and one.__module__ == interface.__name__]
+    return tuple(
+        {"kind": "call", "name": f"{one.__name__}.{name}", "signature": _signature(name, method), "doc": _doc(method)}
+        for one in classes
+        for name, method in vars(one).items()
+        if inspect.isfunction(method) and not name.startswith("_")
+    )
+
+
+def calls(name: str) -> list[dict[str, Any]]:
+    """Returns the calls `name`, a method or `Class.method`."""
+    return [one for one in all_calls() if name in (one["name"], one["name"].rpartition(".")[2])]
+
+
+def _signature(name: str, method: Any) -> str:
+    signature = ANNOTATION.sub(r"\1\2", str(inspect.signature(method)))
+    return f"{name}{signature.replace('(self, ', '(', 1).replace('(self)', '()', 1)}"
+
+
+def _doc(method: Any) -> str:
+    return inspect.cleandoc(method.__doc__ or "")

@@ -4,11 +4,8 @@
     timer.start()               # SIGALRM each second
     timer.stop()
 
-The timer does nothing outside of the main thread, or if SIGALRM already has a handler. Python repeats a system call
-that the signal interrupts. A forked process has no timer.
-
-If the signal interrupts a program, the frames of the command line lie above those of the program. They count as a
-backend's code, so that a report names a line of the program.
+It does nothing outside of the main thread, or if SIGALRM has a handler. A forked process has no timer. If the signal
+interrupts a program, these frames count as a backend's code, so that a report names a line of the program.
 """
 
 from __future__ import annotations

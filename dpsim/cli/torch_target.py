@@ -44,9 +44,8 @@ Order = Annotated[
 def chosen(
     target: str | None, ranks: int | None, order: str | None, words: list[str], alone: bool = False
 ) -> list[tuple[Scenario, Path]]:
-    """Returns the scenario of a torch program, or those that `words` name. Each comes with the folder of its files.
-
-    `alone`: only one scenario is allowed. Ends the command with code 2 for options that do not fit.
+    """Returns the scenario of a torch program, or those that `words` name, each with the folder of its files. `alone`:
+    only one is allowed. Ends the command with code 2 for options that do not fit.
     """
     from dpsim.scenario import load_scenario
     from dpsim.scenario.locate import scenario_path
@@ -70,7 +69,6 @@ def chosen(
 
 
 def _of_input() -> tuple[Scenario, Path]:
-    """Reads a scenario from standard input. Its files are relative to the current folder."""
     from dpsim.scenario import parse_scenario
     from dpsim.scenario.yaml.reader import MAX_BYTES
 
@@ -78,7 +76,6 @@ def _of_input() -> tuple[Scenario, Path]:
 
 
 def _refuse_dump(path: Path) -> None:
-    """Ends the command with code 2 for the dump of a flight recorder, and suggests `dpsim explain`."""
     from dpsim.diagnose.dumps.beginning import HEAD, is_dump
 
     with path.open("rb") as file:

@@ -37,9 +37,7 @@ def of_run(result: Result) -> str:
 
 
 def of_each(outcomes: Sequence[Outcome]) -> str:
-    """Returns the lines of explored scenarios. If there are several, the name of the scenario precedes each pair of
-    lines.
-    """
+    """Returns the lines of explored scenarios. If there are several, each pair of lines begins with the name."""
     several = len(outcomes) > 1
     return "\n".join(_titled(one.scenario.name if several else "", *_of_explored(one.explored)) for one in outcomes)
 

@@ -3,13 +3,8 @@
     HELD  in 1 schedule: 2 steps on 2 ranks (sim)
     note: no rank calls rank.decide, so no check compares values; ...
 
-One check compares the values of ranks, but only those that ranks pass to `rank.decide`. So a program that only prints
-its result passes, even if the result is wrong. In this case dpsim prints a line that begins with `note:`. A note is no
-finding and changes no verdict. `dpsim explore` prints this note if no schedule has a decision. A second note says that
-no schedule reached any probe which the program declares.
-
-dpsim prints notes only for programs that declare a class `Params`. Users write their first protocols with this class,
-and nearly all such protocols should have steps and decisions.
+A note is no finding and changes no verdict. A second note says that no schedule reached any declared probe. Only
+programs that declare a class `Params` have notes: first protocols of users do, and should have steps and decisions.
 """
 
 from __future__ import annotations
@@ -43,9 +38,7 @@ TORCH = "torch"
 
 
 def unchecked(result: Result) -> list[str]:
-    """Returns a note for each omission. Returns none for a run with findings, for a program without `Params`, and for
-    an imported job.
-    """
+    """Returns a note for each omission; none with findings, without `Params`, or for an imported job."""
     own = result.scenario.protocol
     if result.verdict != "held" or own.plain_params is None or own.name == RECORDED:
         return []
@@ -61,9 +54,7 @@ def unchecked(result: Result) -> list[str]:
 
 
 def unchecked_schedules(explored: Explored, scenario: Scenario) -> list[str]:
-    """Returns the notes for a search: one if no schedule has a decision, and one if none reached a probe. Returns none
-    where `unchecked` returns none, and if the search judged no schedule.
-    """
+    """Returns the notes for a search: no schedule has a decision, or none reached a probe."""
     found, world, own = explored.exploration, explored.subject.world, scenario.protocol
     silent = explored.failure is not None or found.lost or found.runs == found.cut
     if silent or own.plain_params is None or own.name == RECORDED:

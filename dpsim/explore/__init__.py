@@ -33,9 +33,8 @@ STRATEGIES: dict[str, type[Search]] = {kind.name: kind for kind in (Portfolio, D
 
 
 def search(name: str, seed: int = 0, longest: int = LONGEST) -> Search:
-    """Returns a strategy by its name. `seed`: for strategies that draw random numbers. `longest`: the steps after which
-    the strategy cuts a run off. The name of a search within bounds has the bounds (`dpsim.explore.strategies.within`).
-    Raises ValueError for an unknown name.
+    """Returns a strategy by its name, which may have bounds (`dpsim.explore.strategies.within`). `longest`: the steps
+    after which it cuts a run off. Raises ValueError for an unknown name.
     """
     if name.startswith(f"{NAME} "):
         return within(name, longest=longest)

@@ -4,14 +4,10 @@
     estimate.add(runs=64, share=-9.5)       # a unit of 64 runs, which are 2 ** -9.5 of the tree
     estimate.total, estimate.spread         # log2 of the number, and of its lowest and highest tenth over units
 
-A search tree has a choice at each place. Each run has a *share* of the tree. A place with two choices gives half of its
-share to each, and so on to the end of the run. The shares of all runs add up to one. So some runs divided by their
-shares estimate the number of all runs. DPOR finds more choices at a place while it explores the rest, so the shares of
+A place with two choices gives half of its share of the tree to each, and so on to the end of the run. So some runs
+divided by their shares estimate the number of all runs. DPOR finds more choices at a place later, so the shares of
 early runs are too large. Therefore the estimate uses only the last units, and is never below the number of runs so far.
-The spread is that of the estimates of single units, from the lowest tenth to the highest.
-
-The total of a command also includes the samples of a portfolio, which are not in the tree. It is at least the number of
-schedules that ran, with those of units that have no result yet.
+The total of a command also includes the samples of a portfolio, which are not in the tree.
 
 Prior art: Knuth, "Estimating the efficiency of backtrack programs" (1975). This is the weighted backtrack estimator of
 Kilby, Slaney, Thiebaux and Walsh, "Estimating search tree size" (AAAI 2006).
@@ -24,13 +20,10 @@ from collections.abc import Iterable
 from math import inf, log2
 
 UNITS = 64
-"""The number of last units that the estimate uses."""
 
 
 class TreeEstimate:
-    """The estimate of one search tree. Numbers are logarithms, because a float overflows. `over`: the search has run
-    all schedules. `beside`: the number of samples so far, which are not in the tree.
-    """
+    """The estimate of a tree, in logarithms because a float overflows. `beside`: samples outside of the tree."""
 
     def __init__(self) -> None:
         self.over = False
@@ -60,10 +53,7 @@ class TreeEstimate:
         return (least, least) if self.over or not units else (units[len(units) // 10], units[-1 - len(units) // 10])
 
     def of_all(self, ran: int = 0) -> tuple[float, float, float] | None:
-        """Returns log2 of all schedules with the samples, and its lowest and highest tenth; None without any unit.
-
-        `ran`: the schedules that ran so far, of which the search may not have the result. No number is below it.
-        """
+        """Returns log2 of all schedules, its lowest and its highest tenth, at least `ran`; None without a unit."""
         if self.total is None:
             return None
         beside, least = (log2(count) if count else -inf for count in (self.beside, ran))

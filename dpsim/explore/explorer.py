@@ -11,12 +11,10 @@ Two schedules are of one *class* if they differ only in the order of steps that 
 
 * **violated**: a schedule breaks something. The result has it, with its normal form.
 * **proven**: the search has seen every class of schedules of this world, and nothing is wrong in any.
-* **bounded**: the search has seen every class, but it cut off runs that were too long. It does not know what would come
-  after the cut.
+* **bounded**: the search has seen every class, but it cut off runs that were too long.
 * **vacuous**: nothing is wrong, but no rank issued anything but decisions, sleeps and idle gets.
-* **lost**: the machine took away what a run needs. The result has earlier failures, and nothing is known of the rest.
-* **sampled**: the budget ended first. The result states the numbers of schedules and classes, and how many of the last
-  hundred schedules were new classes. If few were new, the search has probably seen most classes.
+* **lost**: the machine took away what a run needs. Earlier failures count, and nothing is known of the rest.
+* **sampled**: the budget ended first. The result says how many of the last hundred schedules were new classes.
 
 If many schedules show one problem, the result has one `Failure`. Two problems are the same if their `what` is equal.
 """
@@ -39,10 +37,9 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violate
 
 
 class Problem(NamedTuple):
-    """Something that is wrong in a run. `klass`: the full name of the finding's class. `what`: a text that is equal for
-    the same problem in two runs; it may begin with the class alone, without its detail. `causes`: the steps on which
-    the problem depends, as a mask of the bits of labels; None for all steps. `evidence`: data that the judge of the run
-    keeps, because another run along this schedule may not show the problem.
+    """Something that is wrong in a run, by the finding's class. `what`: a text that is equal for the same problem in
+    two runs. `causes`: the steps on which it depends, as a mask of bits of labels; None for all. `evidence`: data of
+    the judge, because another run along this schedule may not show the problem.
     """
 
     klass: str
@@ -52,9 +49,7 @@ class Problem(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The end of an exploration: after `schedules` schedules, or when `expired` returns True (a clock of the caller).
-    `stop_at_first`: also at the first failure.
-    """
+    """The end of an exploration: after `schedules`, when `expired()`, or `stop_at_first` failure."""
 
     schedules: int = 1_000
     stop_at_first: bool = True
@@ -216,12 +211,10 @@ def explore(
     progress: Callable[[Exploration], None] | None = None,
     diverged: Callable[[Unrepeatable, Picker], Problem] | None = None,
 ) -> Exploration:
-    """Runs `once` under the strategy until the search has no schedule left or the budget ends, and returns the result.
-
-    `once` makes one run and returns its problems, the worst first. `explore` raises what `once` raises, with two
-    exceptions: OutOfTime within a run ends the budget, and this run does not count. Raises Unrepeatable for a run that
-    does not depend on its schedule alone. If `diverged` is given, it makes a problem of this run, and the search ends
-    there, because all further schedules depend on the run.
+    """Runs `once` until the search has no schedule left or the budget ends, and returns the result. `once` makes a run
+    and returns its problems, the worst first. If it raises OutOfTime, the budget ends, and this run does not count. A
+    run that does not depend on its schedule alone ends the search, because all further schedules depend on it. Then
+    `diverged` makes a problem of it, or Unrepeatable is raised.
     """
     result = Exploration(longest=search.longest)
     proved = set[Hashable]()
@@ -270,7 +263,6 @@ def explore(
 
 
 def _count(result: Exploration, current: Picker, whole: bool) -> Hashable:
-    """Counts a run. Returns its class, or None if the search cut it off."""
     key = None
     result.runs += 1
     result.steps += len(current.order.steps)

@@ -1,14 +1,8 @@
-"""The normal form of a failing run: only the steps that caused the failure, in an order with few switches between
-actors.
+"""The normal form of a failing run: the steps that caused the failure, in an order with few switches between actors.
 
-A failing schedule has dozens of steps in an order that jumps between actors, and most steps have nothing to do with the
-failure. The steps that matter are its *causal past*: for a hang all steps, for a wrong value those that its host knew
-of. `normal_form` puts these steps into an order that agrees with the order of the run and rarely switches actors. No
-run is necessary for this. The normal form depends only on the class of the run, so it is equal for all schedules of the
-class. `fingerprint` returns a short name for it.
-
-A livelock has thousands of similar steps. `folded` returns the lines of a schedule for print, in which repeated steps
-are one line with a count. `dpsim replay` uses the whole list.
+The steps that matter are the *causal past* of a failure: for a hang all, for a wrong value those that its host knew of.
+`normal_form` orders them without a further run. It depends only on the class of the run, and `fingerprint` is its short
+name. `folded` prints repeated steps, as of a livelock, in one line with a count.
 
 Prior art: Godefroid's trace normal forms; Elle's and Lincheck's minimal explanations.
 """
@@ -119,7 +113,6 @@ def folded(labels: Sequence[str]) -> list[str]:
 
 
 def _again(alike: Sequence[str], at: int, period: int) -> int:
-    """Returns how often the `period` steps from `at` on repeat directly."""
     end = at + period
     while end < len(alike) and alike[end] == alike[end - period]:
         end += 1

@@ -1,20 +1,17 @@
 """The order of one run: which of its steps happened before which, and which could have happened in the other order.
 
-A *step* is an op that a strategy picked. Two steps are ordered by an edge of the machine, by a conflict of their
-footprints, or by a chain of these. The machine passes the bits of the ops before a step by edges (`causes`). All other
-steps commute. Two runs whose steps have the same order have the same result, and are of one **class** (a Mazurkiewicz
-trace).
-
     step = order.add(label, footprint, causes)      # step.causes: all steps before it; step.races: what it races with
 
-Sets of steps are bit masks. A bit belongs to a label and not to a position, so the masks of two runs can be compared. A
-label gets its bit in the first run that has it (`Labels`), and all strategies of an exploration share the bits.
+A *step* is an op that a strategy picked. Two steps are ordered by an edge of the machine (`causes`), by a conflict of
+their footprints, or by a chain of these. All other steps commute. Two runs whose steps have the same order have the
+same result, and are of one **class** (a Mazurkiewicz trace).
 
-Two steps *race* if they conflict, and if neither edges nor a third racing step order them. Acquires and releases of a
-slot have a special rule. A release between two acquires does not count as a third step, because it would hide that the
-acquires compete. A release and an acquire race like any two steps. With one slot they have only one order, but with two
-slots they may have both. A version without this race did not race an acquire with those that come after the release on
-its stream.
+Sets of steps are bit masks. A bit belongs to a label and not to a position (`Labels`), so the masks of two runs can be
+compared.
+
+Two steps *race* if they conflict, and if neither edges nor a third racing step order them. A release of a slot between
+two acquires does not count as a third step, because it would hide that the acquires compete. A release and an acquire
+race like any two steps, because with two slots they may have both orders.
 
 Prior art: Mazurkiewicz traces; Abdulla, Aronis, Jonsson and Sagonas, "Source sets" (JACM 2017). Python integers as sets
 of steps take 40 ns for an operation, up to a thousand steps.
@@ -55,9 +52,7 @@ class Labels:
 
 
 class Step:
-    """A step of a run. `causes`: the bits of all steps before it, and its own bit. `races`: the earlier steps that it
-    races with.
-    """
+    """A step of a run. `causes`: the bits of it and of all steps before it. `races`: earlier ones that race with it."""
 
     __slots__ = ("at", "bit", "causes", "footprint", "label", "races")
 
@@ -149,9 +144,7 @@ def overlap(one: Footprint, other: Footprint) -> bool:
 
 
 def lasting(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
-    """Returns those optional waits of a run that may last without end, alone or together. For each of them, the last
-    peer never arrived, or arrived after one of these waits.
-    """
+    """Returns the waits that may last, alone or together: the last peer came never, or after one of these waits."""
     left = [wait for wait in waits if wait.ended]
     while True:
         bits = 0

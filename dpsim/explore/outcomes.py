@@ -18,7 +18,6 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 SIZE = 12
-"""Bytes of a digest."""
 
 Lists = Mapping[str, Sequence[str]]
 """For each actor the words of what it learned, in its order."""
@@ -61,10 +60,8 @@ class Outcomes:
         self.rounded |= other.rounded
 
     def unlike(self, lists: Lists) -> list[LeavesSet]:
-        """Returns where each actor leaves the set; an empty list for an outcome of the set.
-
-        Perhaps every actor stays in it, but no run has them together. Then the actors that differ from the nearest run
-        leave it at the end of their lists, and `seen` is empty.
+        """Returns where each actor leaves the set. Perhaps each stays in it, but no run has them together. Then the
+        actors that differ from the nearest run leave it at the end of their lists, and `seen` is empty.
         """
         ends = {actor: self._end(actor, words) for actor, words in lists.items()}
         left = [end for end in ends.values() if isinstance(end, LeavesSet)]
@@ -82,7 +79,6 @@ class Outcomes:
         return tuple(self.after.get(digest, ()))
 
     def _end(self, actor: str, words: Sequence[str]) -> bytes | LeavesSet:
-        """Returns the digest of a list of the set, or where it leaves the set."""
         digest = _begin(actor)
         for at, word in enumerate(words):
             known = self.after.get(digest, {})

@@ -5,17 +5,12 @@
     found.point        # the step of the failing schedule after which no tried schedule finishes
     found.schedule     # the schedule that finishes, word by word
 
-`dpsim explore` prints the turning in the report of a failure. The search runs the failing schedule again and takes the
-races of its steps, from the last one to the first. For each race it makes a run in which the second step comes first,
-and all other steps keep their order as far as possible. If this run fails too, the search later takes the races of this
-run. So the first schedule that finishes has the fewest swaps. A draw that did not take its first option is swapped for
-the first option.
+For each race of the failing schedule, from the last one on, the search makes a run with the second step first. All
+other steps keep their order. A draw is swapped for its first option. If the run fails too, its own races follow later,
+so the first schedule that finishes has the fewest swaps.
 
-The *point of no return* is the step of the failing schedule after which no tried schedule finishes. The search finds it
-with random walks. A walk begins with the failing schedule up to and including a step. If a walk finishes, the point is
-later. `after` counts the walks from the point, none of which finishes. This is no proof.
-
-A schedule that fails in every tried order has no turning. `tried` counts the other orders.
+The *point of no return* is found with random walks. A walk begins with the failing schedule up to and including a step.
+If a walk finishes, the point is later. None of the `after` walks from the point finishes, which is no proof.
 
 Prior art: delta debugging on schedules (Choi and Zeller, ISSTA 2002); the backward search of rr and of Microsoft's
 time-travel debugger.
@@ -67,9 +62,7 @@ class Turning:
 
 
 class _Made(NamedTuple):
-    """A run: its schedule, its steps, the draws that did not take their first option, and whether it holds. `whole`:
-    the strategy did not cut it off.
-    """
+    """`unusual`: the draws that did not take their first option. `whole`: the strategy did not cut the run off."""
 
     schedule: list[str]
     steps: list[Step]
@@ -101,7 +94,6 @@ def _made(once: Once, picker: Picker) -> _Made:
 
 
 def _nearest(once: Once, first: _Made, runs: int, longest: int) -> tuple[int, list[str] | None, tuple[Swap, ...]]:
-    """Returns the number of runs, the first schedule that holds or None, and the swaps that lead to it."""
     queue: deque[tuple[_Made, tuple[Swap, ...]]] = deque([(first, ())])
     known = {tuple(first.schedule)}
     tried = 0
@@ -121,9 +113,7 @@ def _nearest(once: Once, first: _Made, runs: int, longest: int) -> tuple[int, li
 
 
 def _swapped(failed: _Made) -> list[tuple[list[str], Swap]]:
-    """Returns for each race and each unusual draw of a run the words of a schedule with this swap, and the swap. The
-    last race of the run comes first.
-    """
+    """The last race of the run comes first."""
     place = {word: at for at, word in enumerate(failed.schedule)}
     found: list[tuple[int, list[str], Swap]] = []
     for later in failed.steps:
@@ -144,15 +134,11 @@ def _swapped(failed: _Made) -> list[tuple[list[str], Swap]]:
 
 
 def _follows(step: Step | None, earlier: Step) -> bool:
-    """Returns whether a step comes after the earlier step of a race, and so cannot come before it. A draw (None) does
-    not.
-    """
+    """A step that comes after the earlier one of a race cannot come before it. A draw (None) can."""
     return step is not None and bool(step.causes & earlier.bit)
 
 
 class _From(RandomWalk):
-    """A random walk that begins with the words of a schedule, as far as these are possible."""
-
     name = "from"
 
     def __init__(self, words: Sequence[str], number: int, longest: int) -> None:
@@ -181,9 +167,7 @@ class _From(RandomWalk):
 def _point(
     once: Once, failing: list[str], nearest: list[str], swaps: tuple[Swap, ...], tried: int, longest: int
 ) -> Turning:
-    """Returns the turning with its point of no return. Walk 0 takes the op that became ready first, and the others are
-    random.
-    """
+    """Walk 0 takes the op that became ready first, and the others are random."""
     at = _common(failing, nearest)
     while at < len(failing):
         for number in range(WALKS):
@@ -198,6 +182,5 @@ def _point(
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Returns the number of words with which both schedules begin."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other)))

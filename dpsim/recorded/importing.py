@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from dpsim.contract.ops import DTYPES
 from dpsim.contract.words import BadInput
@@ -22,7 +22,6 @@ from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.explanation import Suspect
 from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.missing_dumps import absent_with_dump
-from dpsim.recorded.inferred import with_steps
 from dpsim.recorded.repeatable import finished_with, repeatable_calls
 from dpsim.recorded.rows import OPS, REDUCTIONS, CallRow
 
@@ -66,15 +65,18 @@ _SAME = (
 )
 """How the names of operations in dumps begin, and the operation of dpsim. Any other operation becomes a barrier."""
 
+FEWEST = 3
+"""Each rank has to make the call that begins a step at least this number of times."""
+
+Place: TypeAlias = tuple[str, str, str]
+
 
 class CannotImport(BadInput):
     """dpsim cannot make a scenario of this job."""
 
 
 def imported(job: DumpedJob, name: str) -> dict[str, Any]:
-    """Returns the scenario of a job as plain data. `name`: the name of the scenario. Raises CannotImport for more than
-    MOST calls.
-    """
+    """Returns a job's scenario, called `name`, as plain data. Raises CannotImport for more than MOST calls."""
     count = sum(map(len, job.calls.values()))
     if count > MOST:
         raise CannotImport(
@@ -93,7 +95,7 @@ def imported(job: DumpedJob, name: str) -> dict[str, Any]:
         own_rows = [_row(job, model, call, names[call.group]) for call in shared if call.group in names]
         rows[rank] = [_other_side(row, model) for row in own_rows]
     faults = _deaths(job, blocked, names, rows)
-    calls = [[str(row) for row in own] for own in with_steps(rows)]
+    calls = [[str(row) for row in own] for own in _with_steps(rows)]
     params = {"groups": groups, "calls": calls}
     return {"name": name, "protocol": {"name": "recorded", "params": params}, **({"faults": faults} if faults else {})}
 
@@ -114,9 +116,7 @@ def numbers_text(job: DumpedJob, culprit: Suspect | None) -> str:
 
 
 def _names(job: DumpedJob) -> dict[str, str]:
-    """Returns for each group of several members its name in the scenario. A name has no spaces and at most 60
-    characters of the job's name, and occurs once. Groups of one member are left out.
-    """
+    """A name occurs once, has no spaces, and at most 60 characters of the job's. Groups of one member have none."""
     found: dict[str, str] = {}
     often = Counter[str]()
     for key, group in job.groups.items():
@@ -158,7 +158,6 @@ def _row(job: DumpedJob, rank: int, call: RecordedCall, group: str) -> CallRow:
 
 
 def _other_side(row: CallRow, peer: int) -> CallRow:
-    """Returns the row of the other rank of a transfer, whose peer is `peer`; of a collective, the row itself."""
     other = {"send": "recv", "recv": "send"}.get(row.op)
     return row if other is None else row._replace(op=other, peer=peer)
 
@@ -183,3 +182,30 @@ def _deaths(
             continue
         faults.append({"kind": "die", "rank": rank, "at": {"communicator": group, "seq": before}})
     return faults
+
+
+def _with_steps(ranks: list[list[CallRow]]) -> list[list[CallRow]]:
+    """A step begins with the first call that every rank makes at one line, at least FEWEST times; else none."""
+    anchor = _anchor(ranks)
+    return ranks if anchor is None else [_stepped(own, anchor) for own in ranks]
+
+
+def _anchor(ranks: list[list[CallRow]]) -> Place | None:
+    counts = [Counter(map(_place, own)) for own in ranks if own]
+    first = next((own for own in ranks if own), [])
+    often = [place for place in map(_place, first) if place[2] and all(own[place] >= FEWEST for own in counts)]
+    return often[0] if often else None
+
+
+def _stepped(own: list[CallRow], anchor: Place) -> list[CallRow]:
+    rows, step = [], 0
+    for row in own:
+        if _place(row) == anchor:
+            rows.append(CallRow("step", step=step))
+            step += 1
+        rows.append(row)
+    return rows
+
+
+def _place(row: CallRow) -> Place:
+    return row.op, row.group, row.line

@@ -8,10 +8,8 @@
         - ["all_reduce default_pg 16 float32 sum @train.py:42", ...]      # of rank 0
         - [...]
 
-If the job recorded the end of a call, the rank awaits the call at once. Otherwise the rank starts the call, continues
-with the next row, and awaits the open calls after its last row. So each rank makes every call that it made in the job.
-Reports and traces name the recorded line as the place of a call, and a row without a line has its place in this file.
-All buffers contain zeros.
+A call whose end the job recorded is awaited at once, and all others after the last row. So each rank makes every call
+that it made in the job. The place of a call is the recorded line, or this file. All buffers contain zeros.
 """
 
 from __future__ import annotations

@@ -43,9 +43,7 @@ _STEP = re.compile(r"step (?P<step>\d{1,6})")
 
 
 class CallRow(NamedTuple):
-    """One row. `peer`: the rank of the root or of the peer, -1 without one. `is_open`: the job did not record the end
-    of the call. `line`: the source line. `step`: of a row that begins a step its number, else -1.
-    """
+    """One row. `peer`: root or peer, or -1. `is_open`: it has no recorded end. `step`: that it begins, or -1."""
 
     op: str
     group: str = ""

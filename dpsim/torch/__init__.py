@@ -18,7 +18,6 @@ interface (`dpsim.contract.interface`).
     monitored.py       monitored_barrier
     store_calls.py     messages about stores
     ports.py           the service for the store of the launcher
-    endings.py         which finding a process causes that ends early
     nursery.py         starts the warm parent, and requests children from it
 
     child/             the code of the warm parent and of its children

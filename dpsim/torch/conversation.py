@@ -5,33 +5,43 @@
 The process of the rank sends messages and continues until it needs an answer, for example the result of a collective.
 The conversation awaits the call, then it sends the answer. When the run ends or a fault kills the rank, the
 conversation ends the process. If the process starts a thread, that thread has its own conversation, which runs in a
-host thread of the rank (`dpsim.torch.threads`).
+host thread of the rank (`dpsim.torch.threads`). An early end of the process is a finding:
+
+    raised in its program       CRASH with the name and the place of the exception
+    sys.exit(3), os._exit(3)    CRASH:EXITED, with the code
+    a signal                    CRASH:KILLED, with its name
+    nothing for too long        CRASH:SILENT: it computes, or waits for what is not simulated
+
+A signal from outside, as when memory runs out, says nothing about the program, so the run is lost (`Lost`).
 """
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any, cast
 
 from dpsim.backend.journal.call_site import forget_places, placed_as
-from dpsim.backend.journal.elsewhere import raised_elsewhere, set_place
+from dpsim.backend.journal.elsewhere import Elsewhere, raised_elsewhere, set_place
+from dpsim.backend.journal.trouble import FAULTS
 from dpsim.contract.chain import Chain
 from dpsim.contract.interface import Aborted, Rank, Store
 from dpsim.contract.ops import DTYPES, MAIN
+from dpsim.contract.world import Lost
 from dpsim.torch import wire
 from dpsim.torch.device_calls import DeviceCalls
-from dpsim.torch.endings import exited, of_process, silent
 from dpsim.torch.found import ABORTS, NewGroup, not_covered
 from dpsim.torch.host_calls import HostCalls, name_of
 from dpsim.torch.lowered import TorchCall
 from dpsim.torch.messages import ABOUT, FORMS, PLAIN_CALLS
 from dpsim.torch.monitored import MonitoredBarriers
-from dpsim.torch.nursery import RanksJob, nursery
+from dpsim.torch.nursery import HowEnded, RanksJob, nursery
 from dpsim.torch.store_calls import StoreMessages
 from dpsim.torch.threads import HeldThreads, ThreadMessages
 from dpsim.torch.times import RankTimes
 
 if TYPE_CHECKING:
     from dpsim.sim.calls.rank import SimRank
+
 
 FILE = "file:"
 """The prefix of a probe that names a file which a rank wrote. A probe is a record that the rank writes."""
@@ -57,9 +67,7 @@ class RankProcess:
         self.over = False
 
     def begin(self, rank: int) -> None:
-        """Takes a child for global rank `rank` from the warm parent, and sets the time-out of its pipe to `silence`
-        seconds.
-        """
+        """Takes a child for a global rank from the warm parent. Its pipe has a time-out of `silence` seconds."""
         self.seat = nursery().seat(self.job, rank)
         self.seat.pipe.end.settimeout(self.silence)
 
@@ -106,20 +114,17 @@ class Conversation(ThreadMessages, StoreMessages):
                 self._answer(True)
 
     def _receive(self) -> tuple[Any, list[bytes]]:
-        """Returns the next message and its blocks. Raises an error that describes how the process ended, if it ended
-        early.
-        """
         rank, process = self.rank.rank, self.process
         try:
             return process.seat.pipe.receive()
         except wire.Closed:
-            error = of_process(rank, process.seat.how_ended())
+            error = _of_process(rank, process.seat.how_ended())
             if error is not None:
                 raise error from None
             self.over = True
             return [], []
         except TimeoutError:
-            raise silent(rank, process.silence) from None
+            raise _silent(rank, process.silence) from None
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
         self._send(["value", self.name, value], blocks or [])
@@ -235,7 +240,7 @@ class Conversation(ThreadMessages, StoreMessages):
         self.over = True
 
     async def on_exited(self, code: int, chain: list[Any]) -> None:
-        raise exited(self.rank.rank, code, _chain(chain))
+        raise _exited(self.rank.rank, code, _chain(chain))
 
     async def on_raised(self, name: str, text: str, chain: list[Any]) -> None:
         raise raised_elsewhere(name, text, _chain(chain))
@@ -252,9 +257,6 @@ class Conversation(ThreadMessages, StoreMessages):
 
 
 def _chain(sent: list[Any]) -> Chain:
-    """Returns the chain of calls, pairs of function and place, that a message has. Raises wire.Garbled if it has
-    another form.
-    """
     try:
         return tuple([(str(function), str(place)) for function, place in sent])
     except (TypeError, ValueError):
@@ -266,7 +268,6 @@ def _frozen(value: Any) -> Any:
 
 
 def _call(name: str, about: dict[str, Any]) -> TorchCall:
-    """Returns the call that a "start" message describes. Raises wire.Garbled if an item has another type."""
     if "site" not in about or not all(isinstance(one, ABOUT.get(key, ())) for key, one in about.items()):
         raise wire.Garbled(f"the call {name} with {str(about)[:200]} has another form")
     items: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in about.items()}
@@ -274,3 +275,22 @@ def _call(name: str, about: dict[str, Any]) -> TorchCall:
     if call.dtype not in DTYPES:
         raise raised_elsewhere("NotCovered", f"{name} of {call.dtype}: dpsim does not simulate it", ())
     return call
+
+
+def _of_process(rank: int, how: HowEnded) -> Elsewhere | None:
+    """Returns the error for a process that closed its pipe, or None if it ended with code 0. Raises Lost."""
+    name = signal.Signals(how.signal).name if how.signal else ""
+    if name and name not in FAULTS:
+        raise Lost(f"the process of rank {rank} was ended from outside ({name}); is there memory for all ranks?")
+    if name:
+        return raised_elsewhere("Killed", f"{name} killed the process of rank {rank}", ())
+    return _exited(rank, how.code, ()) if how.code else None
+
+
+def _exited(rank: int, code: int, calls: Chain) -> Elsewhere:
+    return raised_elsewhere("Exited", f"rank {rank} exited with code {code}", calls)
+
+
+def _silent(rank: int, seconds: float) -> Elsewhere:
+    message = f"rank {rank} made no call for {seconds:g} s: it computes, or waits for what dpsim does not simulate"
+    return raised_elsewhere("Silent", message, ())

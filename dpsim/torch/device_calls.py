@@ -79,7 +79,6 @@ class DeviceCalls:
             raise NewGroup(kind, members) from None
 
     def _put(self, on: DeviceCommunicator, stream: Stream, lowered: Lowered, call: TorchCall) -> Buffer | None:
-        """Puts the call on `stream`. Returns the buffer with its result, or None for a call without a result."""
         name, more, site = lowered.name, lowered.more, call.site
         if name == "barrier":  # torch's ProcessGroupNCCL implements a barrier as an all_reduce of one element
             on.all_reduce(self._given(stream, np.zeros(1, np.int32), "int32", site), stream, site=site)
@@ -114,7 +113,6 @@ class DeviceCalls:
         return stream.alloc(lowered.elements, lowered.dtype, f"{site}.alloc")
 
     def _given(self, stream: Stream, array: Any, dtype: DType, site: str) -> Buffer:
-        """Returns a new buffer that a kernel on `stream` fills with the elements of `array`."""
         buffer = stream.alloc(array.size, dtype, f"{site}.alloc")
         text = array.tobytes().decode("latin-1")
         stream.launch(f"{site}.fill", fill, writes=[buffer], args=(text,))
@@ -126,9 +124,7 @@ class DeviceCalls:
         return event is not None and await event.query(site)
 
     async def within(self, number: int, ns: int, site: str) -> bool:
-        """Returns True, because no time-out passes here. NCCL ends the process at a time-out, so no program can catch
-        it.
-        """
+        """Returns True: NCCL ends the process at a time-out, so no program can catch it, and none passes here."""
         return True
 
     async def wait(self, number: int, site: str) -> tuple[int | bool, list[bytes]]:

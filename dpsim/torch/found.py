@@ -3,12 +3,8 @@
     found_by_running(program, prepared)     # (("world", (0, 1)), ("world#5", (0, 1)))
 
 In this model, gloo uses another communicator for each tag, and NCCL one for each pair whose transfers are not batched.
-Ranks use such a communicator without a call that creates it, so `Rank.group` cannot create it during the run. The world
-(the ranks and communicators of a run) therefore has to list it before the run starts.
-
-If a run uses a communicator that its world lacks, dpsim aborts the run, adds the communicator and runs the program
-again. If only a later schedule uses one, that run is lost, and the next command includes it. Groups that the program
-makes with `new_group` need no such run.
+No call creates it, so the world has to list it before the run. If a run uses one that its world lacks, dpsim runs the
+program again. If only a later schedule does, that run is lost, and the next command includes it.
 """
 
 from __future__ import annotations
@@ -56,9 +52,7 @@ MOST_CHOICES = 24
 
 
 def not_covered(text: str, calls: Chain) -> Elsewhere:
-    """Returns the error for a call that dpsim does not simulate. `calls`: the user's frames. Notes it in
-    `uncovered`.
-    """
+    """Returns the error for a call that dpsim does not simulate, and notes it in `uncovered`."""
     uncovered.append(f"{calls[0][1]}: {text}" if calls else text)
     return raised_elsewhere("NotCovered", text, calls)
 
@@ -73,9 +67,8 @@ class NewGroup(Lost):
 
 
 def found_by_running(program: TorchProgram, prepared: TorchPrepared) -> tuple[Found, bool]:
-    """Returns the communicators, and whether rounds of the user's loops can be steps.
-
-    Raises Unsuitable for a program that makes a call which dpsim does not simulate, NoTorch without torch, and Lost.
+    """Returns the communicators, and whether rounds of loops can be steps. Raises Unsuitable for a call that dpsim does
+    not simulate, NoTorch and Lost.
     """
     nursery()  # raises NoTorch
     about = Path(prepared.job.file).stat()
@@ -118,10 +111,8 @@ def _found(program: TorchProgram, prepared: TorchPrepared, groups: Found) -> tup
 
 def alike(run: Run) -> bool:
     """Returns whether ranks that meet in a collective are in the same round of their loops, so that rounds can be
-    steps.
-
-    In a run that hangs, one rank may have skipped a call. From then on that rank meets the others one round too early.
-    So for such a run the members may differ in one constant way besides the equal rounds at the beginning.
+    steps. In a run that hangs, one rank may have skipped a call, and meets the others one round too early from then on.
+    So there, members may differ in one constant way besides the equal rounds at the beginning.
     """
     calls: defaultdict[str, list[list[int]]] = defaultdict(list)
     for journal in run.journals:

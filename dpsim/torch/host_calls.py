@@ -25,9 +25,7 @@ class HostCalls:
         """The names of the communicators that the rank has used."""
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
-        """Starts a call on `group`. Its tag selects the communicator. Raises NewGroup if the world lacks that
-        communicator.
-        """
+        """Starts a call on the communicator of `group` and its tag. Raises NewGroup if the world lacks it."""
         kind = f"{group}#{call.tag}" if call.tag else group
         try:
             communicator = self._group(kind)
@@ -50,9 +48,7 @@ class HostCalls:
         return getattr(communicator, lowered.name)(lowered.array, **lowered.more, site=site)
 
     async def wait(self, number: int, site: str) -> tuple[int | bool, list[bytes]]:
-        """Blocks until the call is over. Returns the sender, or True if the call named it, and the blocks of the
-        result.
-        """
+        """Blocks until the call is over. Returns the sender, or True if the call named it, and the result's blocks."""
         thread = self.rank.thread
         work, lowered, self.waiting[thread] = self.works.pop(number)
         del self.begun_by[number]

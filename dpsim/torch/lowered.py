@@ -32,15 +32,11 @@ REDUCTIONS: dict[str, ReduceOp] = {
     "bor": "bor",
     "bxor": "bxor",
 }
-"""Maps torch's name of a reduction to dpsim's name."""
 
 
 class TorchCall(NamedTuple):
-    """A call that a rank made. `root`, `peer`: global ranks. `sent`, `received`: elements to and from each member in an
-    all_to_all.
-
-    `elements`: how many elements the rank sends. For a scatter it is the count that the root sends, for a recv the
-    count that the rank receives.
+    """A call of a rank. `root`, `peer`: global ranks. `elements`: how many the rank sends; for a scatter the count at
+    the root, for a recv its own. `sent`, `received`: elements to and from each member in an all_to_all.
     """
 
     name: str
@@ -56,9 +52,7 @@ class TorchCall(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A call of a communicator. `elements`, `dtype`: count and type of its result. `blocks`: turns the result into
-    bytes.
-    """
+    """A communicator's call. `elements`, `dtype`: of its result, which `blocks` turns into bytes."""
 
     name: str
     array: Array
@@ -69,9 +63,8 @@ class Lowered(NamedTuple):
 
 
 def lower(call: TorchCall, block: bytes, members: Sequence[int], own: int) -> Lowered:
-    """Translates `call` for the member with global rank `own`. `block`: the elements that it sends, as bytes.
-
-    Raises ValueError if the length of `block` is no multiple of the element size.
+    """Translates a call for the member with global rank `own`. `block`: its elements as bytes. Raises ValueError for a
+    length that does not fit.
     """
     array = np.frombuffer(block, numpy_dtype(call.dtype)).copy()
     size, mine = len(members), own == call.root
@@ -110,7 +103,6 @@ _MORE: dict[str, tuple[str, ...]] = {
     "send": ("to",),
     "recv": ("source",),
 }
-"""The arguments of each call besides the elements."""
 
 
 def _block(result: Array) -> list[bytes]:

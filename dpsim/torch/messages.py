@@ -43,7 +43,6 @@ FORMS: dict[str, Form] = {
     "raised": (str, str, list),
     "uncovered": (str, list),
 }
-"""Maps the name of a message to the types of its items."""
 
 PLAIN_CALLS = ("start", "set", "batch", "close", "decide", "lost", "abort", "asynchronous", "outside")
 """Messages for calls that need no answer. If dpsim schedules the threads of the process, it answers them with True."""
@@ -59,4 +58,3 @@ ABOUT: dict[str, type] = {
     "sent": list,
     "received": list,
 }
-"""The types of what a "start" message tells about its call."""

@@ -3,9 +3,8 @@
     rank 1, 2, ...      send a message to rank 0, and wait for its answer
     rank 0              receives these messages one after the other, answers all ranks, and raises if one is missing
 
-In dpsim, a time-out passes only where nothing else can happen (docs/assumptions.md). Rank 0 also answers the ranks that
-it did not wait for, so they raise at once. On gloo they raise the same error when their own time-out passes. Source:
-torch, ProcessGroupGloo::monitoredBarrier.
+Ranks that rank 0 did not wait for raise at once here. On gloo they raise the same error when their own time-out passes.
+Source: torch, ProcessGroupGloo::monitoredBarrier.
 """
 
 from __future__ import annotations
@@ -16,19 +15,15 @@ from dpsim.contract.interface import Rank
 
 
 class MonitoredBarriers:
-    """The monitored barriers of one rank. It numbers them, because all members of a group make them in the same
-    order.
-    """
+    """The monitored barriers of one rank, numbered because all members make them in the same order."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self._made: defaultdict[str, int] = defaultdict(int)
 
     async def meet(self, group: str, ranks: list[int], ns: int, every: bool, site: str) -> str:
-        """Returns the error text that torch raises on this rank, or an empty text.
-
-        `ranks`: the members, as global ranks. `ns`: the time-out. `every`: rank 0 waits for all members, and names all
-        that are missing.
+        """Returns the error text that torch raises on this rank, or "". `ranks`: global ranks. `ns`: the time-out.
+        `every`: rank 0 waits for all members, and names all that are missing.
         """
         name, own = f"monitored.{group}.{self._made[group]}", self.rank.rank
         self._made[group] += 1

@@ -4,9 +4,8 @@
     seat.pipe                               # the socket to the child
     seat.leave()                            # ends the child
 
-The import of torch takes seconds, but a fork takes milliseconds. So dpsim starts the warm parent with the first job,
-and keeps it until dpsim's process ends. The warm parent forks a few children in advance, while dpsim explores another
-schedule. A child that no run has taken is still unused, because it has received no answer yet.
+The import of torch takes seconds, and a fork milliseconds. So the warm parent lives until dpsim's process ends. It
+forks a few children in advance. One that no run has taken is unused, because it has received no answer yet.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ LONGEST = 1 << 16
 
 FIXED = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""Environment variables by which numerical libraries start no threads. After a fork, a lock of another thread stays
-locked.
-"""
+"""With these, numerical libraries start no threads, whose locks would stay locked after a fork."""
 
 
 INVERTED = 2
@@ -49,11 +46,8 @@ class NoTorch(BadInput):
 
 
 class RanksJob(NamedTuple):
-    """What each rank of a world runs: a script, or a function of a file. `size`: the number of ranks.
-
-    `args`: the arguments on the command line. `threads`: dpsim schedules the threads of a rank,
-    `ordered`: in one order. `hashes`: ranks
-    with odd numbers have another hash seed than the others (1), and their calls of `hash` invert it (`INVERTED`).
+    """What each of `size` ranks runs: a script, or a function of a file. `threads`: dpsim schedules the threads of a
+    rank, `ordered`: in one order. `hashes`: odd ranks have another hash seed (1), and `hash` is inverted (`INVERTED`).
     """
 
     size: int
@@ -92,9 +86,7 @@ class Seat:
 
 
 class Nursery:
-    """A warm parent and its children. `hash_seed`: that of all its children. `folder`: for their temporary files.
-    Raises NoTorch without torch, and Lost if the warm parent ends.
-    """
+    """A warm parent and its children, with one hash seed and a folder for temporary files. Raises NoTorch and Lost."""
 
     def __init__(self, hash_seed: int, folder: Path) -> None:
         if importlib.util.find_spec("torch") is None:
@@ -125,9 +117,7 @@ class Nursery:
         return self._process.pid
 
     def seat(self, job: RanksJob, rank: int) -> Seat:
-        """Returns the child of global rank `rank`. Starts the children of all ranks of the job, and ends those of other
-        jobs.
-        """
+        """Returns the child of a global rank. Starts all children of the job, and ends those of other jobs."""
         if (job, rank) not in self._seats:
             self._start(job)
         return self._seats.pop((job, rank))
@@ -234,9 +224,7 @@ _folders: dict[int, Path] = {}
 
 
 def nursery(hash_seed: int = 0) -> Nursery:
-    """Returns the warm parent of this process with a hash seed, and starts it at the first call. Raises NoTorch and
-    Lost.
-    """
+    """Returns this process's warm parent with a hash seed, and starts it if needed. Raises NoTorch and Lost."""
     process = os.getpid()
     if (process, hash_seed) not in _open:
         if process not in _folders:

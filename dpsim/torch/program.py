@@ -2,10 +2,9 @@
 
     torch: {target: train.py, ranks: 4, args: [--steps, "3"], order: nccl}
 
-The target is a script, as torchrun starts it, or a function of a file (`train.py:main`), which receives the rank and
-the number of ranks. The process of a rank sends each call of torch.distributed through a pipe (`dpsim.torch.wire`).
-This protocol makes the call in the simulation, and awaits it when the process waits. So faults, delays, kills and every
-search strategy work as for any other protocol.
+The target is a script, or a function of a file (`train.py:main`), which receives the rank and the number of ranks. Each
+call of torch.distributed comes through a pipe (`dpsim.torch.wire`), and this protocol makes it in the simulation. So
+faults, delays, kills and every search strategy work as for any other protocol.
 
 `order` selects how calls are issued: `gloo` makes them on the host, `nccl` puts them on the stream of their group.
 """
@@ -111,9 +110,7 @@ class TorchProgram(Program[TorchPrepared]):
         return prepared._replace(loops=loops)
 
     def heeding(self, prepared: TorchPrepared, groups: Found) -> TorchPrepared:
-        """Returns `prepared` with what a first run found: communicators, whether there are threads and in which orders
-        they run, and whether ranks abort groups.
-        """
+        """Returns `prepared` with what a first run found: communicators, threads and their orders, and aborts."""
         self.threaded = self.ordered_by_objects = (THREADS, ()) in groups
         self.aborts = (ABORTS, ()) in groups
         job = prepared.job._replace(threads=self.threaded, ordered=(ORDERED, ()) in groups)
@@ -139,6 +136,5 @@ class TorchProgram(Program[TorchPrepared]):
 
 
 def _named(places: Collection[str]) -> str:
-    """Returns the first of these places or files, and the number of the others."""
     more = len(places) - SHOWN
     return ", ".join(sorted(places)[:SHOWN]) + (f" and {more} more" if more > 0 else "")

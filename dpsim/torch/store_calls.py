@@ -20,9 +20,7 @@ LEFT = ["left"]
 
 
 class StoreMessages:
-    """The part of a conversation that handles stores. `stores`: the stores that the rank has opened or joined,
-    by port.
-    """
+    """The part of a conversation that handles stores. `stores`: those that the rank opened or joined, by port."""
 
     rank: Rank
     process: RankProcess
@@ -76,7 +74,6 @@ class StoreMessages:
             store.close(site)
 
     def _services(self) -> tuple[str, ...]:
-        """Returns the services of the world that a torch program may use: the launcher's store, or none."""
         try:
             self.rank.service(AGENT)
         except KeyError:

@@ -7,12 +7,10 @@
     ["joins", thread, site]             it waits for the end of another thread
     ["ended"]                           its function has returned
 
-If a thread waits for another one without a time-out, its host thread waits on a new flag of the rank. If it waits with
-a time-out, its host thread receives from a mailbox, because in dpsim only a mailbox has time-outs.
+A thread waits for another one on a new flag of the rank, or with a time-out in a mailbox, which alone has time-outs.
 
-When the main thread ends, a daemon thread that waits for another thread ends too. If a daemon thread waits in a
-collective, the rank first lets everything else in the simulation happen. Then it aborts the process group, which ends
-the wait.
+When the main thread ends, a daemon thread that waits for another thread ends too. If it waits in a collective, the rank
+first lets everything else happen. Then it aborts the process group, which ends the wait.
 """
 
 from __future__ import annotations
@@ -28,15 +26,11 @@ if TYPE_CHECKING:
 
 AT_END = "end"
 LATE_NS = 10**15
-"""How many nanoseconds a rank waits for daemon threads in collectives. Each rank adds its own rank, so the order of
-ranks is fixed.
-"""
+"""How long a rank waits for daemon threads in collectives. Each adds its own rank, for a fixed order."""
 
 
 class HeldThreads:
-    """The threads of one rank which dpsim schedules. `standing`: maps a waiting thread to its flag or mailbox, and to
-    whether it has a time-out. `daemons`: the names of daemon threads.
-    """
+    """A rank's threads that dpsim schedules. `standing`: where each waits, and whether with a time-out."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
@@ -45,9 +39,7 @@ class HeldThreads:
         self.daemons: set[str] = set()
 
     async def stand(self, name: str, what: str, ns: int, site: str) -> bool:
-        """Blocks thread `name` until another thread wakes it or `ns` nanoseconds pass. Returns whether a thread woke
-        it.
-        """
+        """Blocks a thread until another one wakes it, or `ns` nanoseconds pass. Returns whether a thread woke it."""
         self.standing[name] = what, ns >= 0
         if ns < 0:
             await self.rank.flag(what).wait(site)
@@ -141,7 +133,6 @@ class ThreadMessages:
             self.process.calls.abort(kind, AT_END)
 
     def _in_calls(self) -> list[str]:
-        """Returns the communicators in whose calls daemon threads wait, or on which they have open calls."""
         calls = self.process.calls
         threads = [*calls.waiting.items(), *calls.begun_by.values()]
         return sorted({kind for name, kind in threads if name in self.threads.daemons})

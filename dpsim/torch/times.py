@@ -7,8 +7,7 @@
     times.unsaid()                          # that time, if the process does not know it yet; else None
 
 A call depends on the members that have started it when a rank sees its end, and a receive on the sender. A value of a
-store depends on the ranks that wrote it before. So the clock of a rank never shows less than the time at which
-something happened that it knows of. The clocks of ranks that do not meet are not connected.
+store depends on the ranks that wrote it. The clocks of ranks that do not meet are not connected.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 class RankTimes:
-    """The clock of one thread of a rank as dpsim knows it, in nanoseconds since the start of the rank. The threads of a
-    rank share its calls.
-    """
+    """The clock of a rank's thread as dpsim knows it, in ns since the start. The threads share the rank's calls."""
 
     def __init__(self, rank: int, shared: dict[Key, int]) -> None:
         self._rank, self._shared = rank, shared

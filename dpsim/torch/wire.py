@@ -5,9 +5,8 @@
     pipe.flush()
     message, blocks = pipe.receive()
 
-A message is a JSON list whose first item is its name. The bytes of arrays follow the JSON text as blocks. The pipe
-carries no pickled objects, and neither side executes what it receives. `checked` compares the types of the items with
-those that the name requires, and raises `Garbled` if they differ.
+A message is a JSON list whose first item is its name. The pipe carries no pickled objects. `checked` refuses items of
+other types than the name requires (`Garbled`).
 
     frame: length of the text, number of blocks, length of each block | the text | the blocks
 """
@@ -53,9 +52,7 @@ class Pipe:
         self._sending = Lock()
 
     def send(self, message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
-        """Adds a message and its blocks. Raises Closed if the other side has ended, and TimeoutError at the socket's
-        time-out.
-        """
+        """Adds a message and its blocks. Raises Closed if the other side ended, and TimeoutError of the socket."""
         text = json.dumps(message, separators=(",", ":")).encode()
         head = HEAD.pack(len(text), len(blocks)) + b"".join([LENGTH.pack(len(block)) for block in blocks])
         self._out += (head, text, *blocks)
@@ -100,7 +97,6 @@ class Pipe:
         self.end.close()
 
     def _some(self, length: int) -> bytes:
-        """Reads exactly `length` bytes."""
         held = self._held
         while len(held) < length:
             try:

@@ -3,11 +3,8 @@
     with appearing(Path("x.jsonl")) as file:
         file.write(b"...")
 
-The function writes a new temporary file beside the target and renames it. If the target is a link, the rename replaces
-the link, and the file behind the link does not change.
-
-Prior art for the order of temporary file, fsync and rename: Pillai et al., All file systems are not created equal, OSDI
-2014.
+If the target is a link, the rename replaces the link, and the file behind the link does not change. Prior art for
+temporary file, fsync and rename: Pillai et al., All file systems are not created equal, OSDI 2014.
 """
 
 from __future__ import annotations

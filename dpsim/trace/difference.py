@@ -1,10 +1,9 @@
 """Compares two traces: equal, or the first difference and what it probably means.
 
-Two runs of one scenario are equal under two conditions. Every rank made the same decisions and learned the same from
-each op. The ops on each communicator and stream are the same, in the same order. The comparison ignores the backend,
-times, source lines, and ports that the system chose (`given_ports`). It also ignores the order in which host threads of
-a rank use objects that only they share. `compare` reports only the *first* difference, because the later ones mostly
-follow from it: in the earliest step, the earliest op of a rank.
+Two runs of one scenario are equal under two conditions. Every rank decided and learned the same. The ops on each
+communicator and stream are the same, in the same order. Ignored are backend, times, source lines, ports that the system
+chose, and the order in which host threads use objects that only they share. Later differences mostly follow from the
+*first* one:
 
     first difference: rank 1, communicator dp_cpu, op 5, in step 5
       A  step 5  dp.agree  all_reduce int32[16] on dp_cpu #5
@@ -29,11 +28,9 @@ from dpsim.trace.read import Trace
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place at which trace B differs from trace A.
-
-    `rank`: None if the difference is in no single rank. `actor`: whose sequence differs, for example "communicator
-    dp_cpu". `index`: the position in this sequence. `step`: the earlier step of the two ops. `a`, `b`: the op of each
-    trace there, in words. `meaning`: what the difference probably means. `ends`: the traces whose ranks did not finish.
+    """The first place at which trace B differs from trace A. `rank`: None if it is in no single rank. `actor`: whose
+    sequence differs, such as "communicator dp_cpu", at which `index`. `step`: the earlier one of the two ops `a` and
+    `b`. `meaning`: what it probably means. `ends`: the traces whose ranks did not finish.
     """
 
     rank: int | None
@@ -58,9 +55,7 @@ class Difference:
 
 
 def compare(a: Trace, b: Trace) -> Difference | None:
-    """Returns the first difference of two traces, or None if they are equal. It reads and checks both traces to their
-    end, one rank at a time. Raises TraceError if it cannot read one of them.
-    """
+    """Returns the first difference of two traces, or None. Reads and checks both to their end. Raises TraceError."""
     sizes = len(a.header.ends), len(b.header.ends)
     if sizes[0] != sizes[1]:
         meaning = "the two ran on worlds of different size"
@@ -150,14 +145,12 @@ def _partings(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Pa
 
 
 def _first(a: Sequence[RawRecord], b: Sequence[RawRecord]) -> int:
-    """Returns the first index at which two unequal sequences differ."""
     return next((at for at, (old, new) in enumerate(zip(a, b, strict=False)) if old != new), min(len(a), len(b)))
 
 
 def _actors(
     a: list[RawRecord], b: list[RawRecord]
 ) -> Iterator[tuple[str, str, Sequence[RawRecord], Sequence[RawRecord]]]:
-    """Yields kind, name, A's and B's sequence of each actor; communicators and streams by their first use in A."""
     for kind, split in (("decisions", fold.decisions), ("communicator", fold.communicators), ("stream", fold.streams)):
         mine, theirs = split(a), split(b)
         for name in dict.fromkeys([*mine, *theirs]):
@@ -172,7 +165,6 @@ def _actors(
 
 
 def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:
-    """Returns the step of a record, and the number of the record within the step."""
     at = first = journal.index(raw)
     while first and journal[first - 1][STEP] == raw[STEP]:
         first -= 1
@@ -183,7 +175,6 @@ def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:
 
 
 def _learned(value: Any) -> str:
-    """Returns what a host learned, in words: the CRC of an array, or the value itself."""
     return f"result {value:08x}" if type(value) is int else f"learned {value}"
 
 
@@ -205,7 +196,6 @@ def _end(trace: Trace, rank: int) -> str:
 
 
 def _unfinished(name: str, trace: Trace) -> list[str]:
-    """Returns a text that names the ranks of a trace that did not finish; an empty list if all did."""
     words = []
     for end, word in (("raised", "raised"), ("died", "died"), ("blocked", "blocked")):
         ranks = [rank for rank, other in enumerate(trace.header.ends) if other == end]

@@ -1,13 +1,11 @@
 """Splits the journal of a rank into the sequences of its actors: communicators, streams, threads, decisions, outcomes.
 
-In a run on gloo or NCCL, no clock orders the ops of a rank's threads and streams. So dpsim compares two runs one
-sequence at a time, such as the kernels of one stream. Here an *actor* is what has such a sequence: a communicator, a
-stream, a host thread, or a label of decisions. `communicators`, `streams`, `threads` and `decisions` each map the names
-of such actors to their journal records, in the order of issue.
-
     communicators(journal)["dp_cpu"]      # the collectives on dp_cpu
     threads(journal)["u1"]                # the ops of a host thread
     decisions(journal)["plan"]            # the values that the rank decided under the label plan
+
+In a run on gloo or NCCL, no clock orders the ops of a rank's threads and streams. So dpsim compares two runs one such
+sequence at a time. A sequence has the order of issue.
 """
 
 from __future__ import annotations

@@ -1,21 +1,17 @@
 """The form of a trace: one line of JSON for each record, and exactly one text for each record.
 
-The body of a trace has, for each rank in ascending order, the rank's journal in the order of issue. All host threads of
-a rank are in one journal. A line has the rank, and the fields of the record's class in `dpsim.contract.ops`:
+The body has, for each rank in ascending order, the rank's journal in the order of issue, with all its host threads. A
+line has the rank, and the fields of the record's class in `dpsim.contract.ops`:
 
     {"communicator":"dp_cpu","count":8,"dtype":"int32","kind":"collective","op":"all_reduce","ordinal":4,"rank":1,"root":null,
     ...,"thread":"main",...}
 
-A line has sorted keys, no spaces and only ASCII characters. Every number is exact, and every value has its shortest
-text. So equal journals have equal bytes and an equal SHA-256 in any process. `decode` refuses every text that `encode`
-would not write.
+Keys are sorted, there are no spaces and only ASCII characters, and every value has its shortest text. So equal journals
+have equal bytes in any process. `decode` refuses every text that `encode` would not write.
 
-The form leaves out source file and line (`where`), the message of an exception, and the address of memory (`place`). It
-also leaves out records of injected faults. All of these may differ between backends or after an edit elsewhere.
-
-The value of a decision keeps its type: tuples become lists, and a float that JSON lacks becomes an object such as
-{"float": "nan"}. Templates that dpsim makes from the record classes format a record in 1.2 us, where `json.dumps` takes
-4. Prior art: RFC 8785 (canonical JSON), git's objects.
+Left out are source line (`where`), message of an exception, address of memory (`place`), and records of injected
+faults. Tuples become lists, and a float that JSON lacks becomes an object such as {"float": "nan"}. Templates made from
+the record classes format a record in 1.2 us (`json.dumps`: 4). Prior art: RFC 8785 (canonical JSON), git's objects.
 """
 
 from __future__ import annotations
@@ -37,7 +33,6 @@ FORMAT = "dpsim-trace"
 VERSION = 3
 
 UNWRITTEN = "injected"
-"""The kind of record that the body leaves out."""
 
 LEFT_OUT: dict[str, Any] = {"where": "", "message": "", "place": None, "local": True}
 """The fields that the body leaves out, and their values in a record that `decode` returns. `local`: a trace does not
@@ -46,19 +41,14 @@ say which decisions concern only some members, so each decision that comes back 
 
 
 class TraceError(BadInput):
-    """A file is no trace, or no trace can contain a record. The text says where, what was expected, and what dpsim
-    found.
-    """
+    """No trace, or a record that none can contain. The text says where, what was expected, and what was found."""
 
 
 _to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False).encode
 
 
 def digest(journals: Iterable[Sequence[RawRecord]]) -> str:
-    """Returns the SHA-256 of the body of these journals (one for each rank), as 64 hexadecimal digits.
-
-    Raises TraceError for a decision that no trace can contain.
-    """
+    """Returns the SHA-256 of the body in hexadecimal. Raises TraceError for a decision that no trace can contain."""
     total = hashlib.sha256()
     for rank, journal in enumerate(journals):
         for line in lines(rank, journal):
@@ -82,9 +72,7 @@ def canonical(raw: RawRecord) -> RawRecord:
 
 
 def encode(rank: int, raw: RawRecord) -> bytes:
-    """Returns the line of a record. Raises KeyError for an unknown kind, and TraceError for a value that does not fit
-    its field.
-    """
+    """Returns the line of a record. Raises KeyError for an unknown kind, TraceError for a value that does not fit."""
     line, row = _LINES[raw[KIND]], (rank, *raw)
     try:
         return (line.template % tuple([write(row[at]) for at, write in line.columns])).encode()
@@ -154,7 +142,6 @@ def _refs(value: Any) -> str:
 
 
 def _tagged(buffer: Any, first: Any, end: Any, tag: Any) -> str:
-    """Returns the JSON of a reference to a buffer that has a tag."""
     return f"[{_integer(buffer)},{_integer(first)},{_integer(end)},{_value(tag)}]"
 
 
@@ -168,7 +155,6 @@ def _value(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns the value of a decision as JSON can express it."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):
@@ -183,7 +169,6 @@ def _plain(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """Returns the value of a decision from its JSON, the inverse of `_plain`."""
     if isinstance(value, list):
         return tuple(_from_json(item) for item in value)
     if isinstance(value, dict):
@@ -213,8 +198,6 @@ _WRITERS: dict[Any, Callable[[Any], str]] = {
 
 
 class _Line(NamedTuple):
-    """How the form writes and reads records of one kind."""
-
     template: str
     columns: tuple[tuple[int, Callable[[Any], str]], ...]  # in order of the keys: position in (rank, *raw), writer
     keys: frozenset[str]
@@ -232,7 +215,6 @@ def _line(kind: str) -> _Line:
 
 
 def _reader(fields: tuple[str, ...], types: dict[str, Any]) -> Callable[[dict[str, Any]], RawRecord]:
-    """Returns a function that makes a raw record of a JSON object with all keys."""
     converted = [field for field in fields if types.get(field) in (tuple[int, ...], Refs, Any)]
     texts = [field for field in fields if types.get(field) in (str, str | None) or field == "kind"]
     get = itemgetter(*fields)

@@ -2,13 +2,9 @@
 
     journals = [named(journal, given) for journal in run.journals]          # given = given_ports(run.journals)
 
-If a rank opens a store at port 0, the system chooses a free port, another one in each run. So the comparison of two
-runs replaces the chosen numbers by negative numbers. The first chosen port becomes -1, in the order of ranks and
-journals. The replacement covers the fields in which a port may occur: calls of stores, values of stores, messages, and
-what a rank learned. It does not cover decisions, because a decision must not depend on the chosen port.
-
-Any number in a message that equals a chosen port is replaced, too. If the system chose a port twice, both have one
-name.
+The first port that the system chose for a store becomes -1, the next -2, in the order of ranks and journals. This
+covers calls and values of stores, messages, and what a rank learned. A decision must not depend on such a port, so it
+stays. An equal number of a message is replaced, too. A port that the system chose twice has one name.
 """
 
 from __future__ import annotations

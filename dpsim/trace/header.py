@@ -1,14 +1,10 @@
-"""The first line of a trace: what ran, on which backend, and the verdict. It also has the digest of the lines behind
-it.
+"""The first line of a trace: what ran, on which backend, the verdict, and the digest of the lines behind it.
 
     {"format":"dpsim-trace","version":3,"digest":"9f2c...","records":21548,"backend":"sim","verdict":"held","class":null,
     ...}
 
-The field `digest` is the SHA-256 of the body, the lines of records, and `records` is their number. All other fields may
-differ between two backends that ran the same scenario and wrote the same body. `scenario` is the whole scenario as
-plain data, so dpsim can run a trace again without the scenario file.
-
-The digest has a fixed place in the line, so the writer can insert it after it has written the body.
+`digest` is the SHA-256 of the body, the lines of records. It has a fixed place, so the writer inserts it after the
+body. `scenario` is the whole scenario as plain data, so dpsim can run a trace again without the scenario file.
 """
 
 from __future__ import annotations
@@ -30,13 +26,11 @@ PREFIX = f'{{"format":"{FORMAT}","version":{VERSION},"digest":"'
 NO_DIGEST = "0" * 64
 
 _LACKS = {1: "which host thread did what", 2: "how long a get waits for a message"}
-"""What traces of each older version lack."""
 
 MOST_ACTORS = 1 << 16
 """The most ranks and services that a trace may have, more than any world has."""
 
 VERDICTS = ("held", "violated", "lost")
-"""The verdicts that a trace may have."""
 _ENDS = get_args(End)
 
 
@@ -88,11 +82,7 @@ def _object(value: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """The fields of the header, in the order of the line.
-
-    A tuple has one entry for each rank. `klass`: the class of the primary finding, or None. Times are in ns, as in
-    `dpsim.contract.world.Run`.
-    """
+    """The fields of the header, in the order of the line. A tuple has one entry for each rank. Times are in ns."""
 
     digest: Annotated[str, Field("64 hexadecimal digits", _digest)] = NO_DIGEST
     records: Annotated[int, Field("a number of lines", _count)]
@@ -140,7 +130,6 @@ class Header:
 
 
 def _fields() -> dict[str, tuple[str, Field]]:
-    """Returns for each key of the line the name and the form of its field."""
     forms = {name: hint.__metadata__[0] for name, hint in get_type_hints(Header, include_extras=True).items()}
     return {form.key or name: (name, form) for name, form in forms.items()}
 

@@ -4,10 +4,8 @@
     for journal in trace.journals(): ...            # reads and checks the body, a rank at a time
     judge(world, trace.run())                       # reads all of it, as a run that the checks can judge
 
-A file has to be exactly what `write_trace` wrote. Otherwise the reader raises a `TraceError` with file, line, what was
-expected and what it found. It refuses another kind of file, another version, and a file that was cut off. The SHA-256
-of the body shows a changed line, even if the line itself has the right form. Only one rank's journal has to fit into
-memory.
+If a file is not exactly what `write_trace` wrote, the reader raises a `TraceError` with file, line, what was expected
+and what it found. Only one rank's journal has to fit into memory.
 """
 
 from __future__ import annotations
@@ -40,12 +38,9 @@ _SECTION = b'{"section":'
 
 
 class Trace:
-    """A recorded run. `name`: its file, for error texts.
-
-    Some fields are complete only when `journals` has ended. `places`: for each kind of record and site, the places in
-    the source. `messages`: for each rank, the text of its exception. `chains`: for each place, the calls that led
-    there. `steps_set`, `times`: as in `Run`. `schedule`: the schedule of an explored run, None for a timed run.
-    `counts`: the number of records of each kind.
+    """A recorded run, called `name` in errors. Some fields are complete only when `journals` has ended. `places`: by
+    kind and site. `messages`: of exceptions, by rank. `chains`: by place, the calls that led there. `steps_set`,
+    `times`: as in `Run`. `schedule`: None for a timed run. `counts`: of records, by kind.
     """
 
     def __init__(
@@ -80,30 +75,22 @@ class Trace:
         return Trace(name or run.backend, header, source, lambda trace: None)
 
     def journals(self) -> Iterator[list[RawRecord]]:
-        """Yields one journal for each rank, in ascending order and in canonical form. Raises TraceError. The digest is
-        checked only at the end.
-        """
+        """Yields each rank's journal in canonical form. Raises TraceError; the digest is checked only at the end."""
         self.counts = Counter()
         for journal in self._source(self):
             self.counts.update([raw[KIND] for raw in journal])
             yield journal
 
     def check(self) -> None:
-        """Raises TraceError if the body does not have its digest. It decodes no records, so it is much faster than
-        reading.
-        """
+        """Raises TraceError if the body does not have its digest. Decodes no records, so it is fast."""
         self._check(self)
 
     def place(self, kind: str, site: str) -> str:
-        """Returns the place of a site in the source if the trace has it, for example
-        "dpsim/vllm/data_parallel/step.py:114".
-        """
+        """Returns the place of a site in the source, such as "app/step.py:114", or an empty text."""
         return " or ".join(self.places.get(kind, {}).get(site, ()))
 
     def run(self) -> Run:
-        """Returns the whole trace as a run, for checks and reports, with places and messages. It has no injected
-        faults.
-        """
+        """Returns the trace as a run for checks and reports, with places and messages, without injected faults."""
         header = self.header
         journals = list(self.journals())
         for rank, journal in enumerate(journals):
@@ -128,9 +115,7 @@ class Trace:
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
-    """Opens a trace and checks its header. `Trace.journals` checks the body while it reads. Raises TraceError, and
-    OSError.
-    """
+    """Opens a trace and checks its header; `Trace.journals` checks the body. Raises TraceError, and OSError."""
     name = os.fspath(path)
     if not name:
         raise TraceError("'': no name of a file; expected a trace")
@@ -203,7 +188,6 @@ def _check(trace: Trace, path: Path) -> None:
 
 
 def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
-    """Yields the lines of the body. Then it checks the sections behind the body and the digest."""
     header, total = trace.header, hashlib.sha256()
     if _header(lines) != header:
         raise lines.error("the header was changed after the trace was opened")
@@ -246,7 +230,6 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
 def _section(
     lines: _Lines, section: str, fits: Callable[[Any], bool], line: bytes | None = None, most: int = MOST_VALUES
 ) -> dict[str, Any]:
-    """Returns the content of a section behind the body. `line`: its line, if it was read. `most`: its most values."""
     line = lines.next() if line is None else line
     if not line.endswith(b"\n"):
         raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))
@@ -263,13 +246,11 @@ def _section(
 
 
 def _chains(lines: _Lines, line: bytes) -> dict[str, Chain]:
-    """Returns the section "chains", with tuples in place of the lists of JSON."""
     found = _section(lines, "chains", _are_chains, line)
     return {place: tuple((function, where) for function, where in chain) for place, chain in found.items()}
 
 
 def _are_chains(value: Any) -> bool:
-    """Returns whether the value maps places to lists of [function, place]."""
     return isinstance(value, dict) and all(
         isinstance(chain, list)
         and all(isinstance(call, list) and len(call) == 2 and _are_texts(call) for call in chain)
@@ -278,13 +259,11 @@ def _are_chains(value: Any) -> bool:
 
 
 def _are_steps(value: Any, actors: int) -> bool:
-    """Returns whether the value maps numbers of actors to steps."""
     known = isinstance(value, dict) and value.keys() == {str(rank) for rank in range(actors)}
     return known and all(type(step) is int and -1 <= step < 1 << 63 for step in value.values())
 
 
 def _are_places(value: Any) -> bool:
-    """Returns whether the value maps kinds of records to sites to lists of places."""
     return isinstance(value, dict) and all(
         isinstance(sites, dict) and all(isinstance(wheres, list) and _are_texts(wheres) for wheres in sites.values())
         for sites in value.values()
@@ -292,7 +271,6 @@ def _are_places(value: Any) -> bool:
 
 
 def _are_messages(value: Any) -> bool:
-    """Returns whether the value maps ranks to texts."""
     return isinstance(value, dict) and _are_texts(value.values())
 
 

@@ -11,22 +11,18 @@ behind them are not part of the digest, because they may differ between backends
     steps       for a run that did not end, the last step that each program set
     times       for a timed run (not an explored one), the times of its records
 
-Traces of older versions of dpsim lack chains, steps and times.
-
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
     {"section":"chains","chains":{"app/step.py:114":[["agree","app/step.py:114"],["run","app/loop.py:9"]],...}}
     {"section":"steps","steps":{"0":3,"1":4}}
     {"section":"times","times":{"written":[[12,40,0,...],...],"over":[[3,91000,...],...]}}
-
-An explored run has one more section, its schedule, with a separate digest. `dpsim replay` repeats the run along it.
-
     {"section":"schedule","schedule":{"strategy":"dpor","digest":"5be0...","steps":["rank 2 delivers wake[0]",...]}}
 
-The writer does not copy the journals, so a trace of millions of records takes little memory. If writing fails or a user
-interrupts it, no file appears. `check_writable` tries the folder *before* a long run. If the user names a link, the
-writer replaces the file behind the link. In contrast, `kept` in `dpsim.campaign.files` chooses the name itself and
-first removes a link of that name.
+The schedule of an explored run has its own digest. Traces of older versions lack chains, steps and times.
+
+The writer does not copy the journals. `check_writable` tries the folder *before* a long run. If the user names a link,
+the writer replaces the file behind it; `kept` in `dpsim.campaign.files` chooses the name itself and first removes a
+link.
 """
 
 from __future__ import annotations
@@ -60,13 +56,9 @@ def write_trace(
     versions: Mapping[str, str] | None = None,
     schedule: Schedule | None = None,
 ) -> Header:
-    """Writes the trace of a run to `path`, and returns its header with digest and number of records.
-
-    `scenario`: plain data, as in YAML. `klass`: the class of the primary finding. `versions`: added to the versions of
-    the run. `schedule`: the schedule of an explored run.
-
-    Raises OSError if it cannot write the file, and TraceError for a decision that a trace cannot contain. In both cases
-    an earlier file of that name stays as it was.
+    """Writes the trace of a run to `path`, and returns its header. `scenario`: plain data, as in YAML. `klass`: of the
+    primary finding. `versions`: added to those of the run. Raises OSError, and TraceError for a decision that a trace
+    cannot contain; then an earlier file stays as it was.
     """
     header = Header.of(run, scenario=scenario, verdict=verdict, klass=klass, versions=versions)
     total = hashlib.sha256()
@@ -115,9 +107,7 @@ def chains_of(run: Run) -> dict[str, Chain]:
 
 
 def steps_of(run: Run) -> dict[str, int]:
-    """Returns for each rank the highest step that its program set; empty if the run ended, or if the backend does not
-    note steps.
-    """
+    """Returns for each rank the highest step that its program set; empty if the run ended or has no steps."""
     return {} if run.finished else {str(rank): step for rank, step in enumerate(run.steps_set)}
 
 

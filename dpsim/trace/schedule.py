@@ -1,9 +1,7 @@
-"""The schedule of an explored run, as a section of its trace: each op that the strategy picked, and each value that it
-drew.
+"""The schedule of an explored run, as a section of its trace: each op that was picked, and each value that was drawn.
 
-Ranks on real processes have no common order of ops, so the body of a trace has none either. In the untimed simulation,
-the list of picks and draws is the only input of a run. With this list, `dpsim.explore.strategies.replay` repeats the
-run. The list has a separate digest, because two schedules may differ although the bodies of their traces are equal.
+It is the only input of an untimed run, and `dpsim.explore.strategies.replay` repeats the run with it. Its digest is
+separate, because two schedules may differ although the bodies of their traces are equal.
 
     >>> schedule = Schedule("dpor", ("rank 2 delivers wake[0]", "rank 0 poll[0]"))
     >>> line = json.dumps({"section": "schedule", "schedule": schedule.content()}).encode()
@@ -50,9 +48,7 @@ class Schedule(NamedTuple):
 
     @staticmethod
     def parse(line: bytes) -> Schedule:
-        """Returns the schedule of a line of a trace, with present verbs. Raises ValueError, which names what was
-        expected.
-        """
+        """Returns the schedule of a line, with present verbs. Raises ValueError with what was expected."""
         try:
             row = loads_once(line)
             content = row["schedule"]

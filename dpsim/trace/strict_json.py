@@ -34,9 +34,7 @@ MOST_VALUES = 250_000
 
 
 def loads(text: bytes) -> Any:
-    """Returns the value of a JSON text. Raises ValueError if it is no JSON, has a number that is too long, or nests too
-    deeply.
-    """
+    """Returns the value of a JSON text. Raises ValueError for no JSON, a too long number, or too deep nesting."""
     may_be_long = len(text) > DIGITS and _LONG.search(text)  # the digits of a text are no number
     try:
         value = json.loads(text, parse_int=_short if may_be_long else None)
@@ -48,9 +46,7 @@ def loads(text: bytes) -> Any:
 
 
 def loads_once(text: bytes, most: int = MOST_VALUES) -> Any:
-    """Does the same as `loads`. Also raises ValueError for a key that occurs twice in an object, and for more than
-    `most` values.
-    """
+    """As `loads`. Also raises ValueError for a repeated key of an object, and for more than `most` values."""
     if text.count(b",") > most and _TEXT.sub(b"", text).count(b",") > most:
         raise ValueError(f"more than {most:,} values")
     loads(text)

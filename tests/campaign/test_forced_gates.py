@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.campaign.gates import gates_of
-from dpsim.campaign.stalled import stalled
-from dpsim.campaign.unforced import unforced
+from dpsim.campaign.gates import gates_of, stalled, unforced
 from dpsim.checks.finding import Finding
 from dpsim.contract.gates import EARLY, Gate, Turn
 from dpsim.contract.ops import SITE

@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 
 from dpsim.campaign.files import Options
-from dpsim.campaign.nights import mistakes, night, worlds
+from dpsim.campaign.nights import night, worlds
 from dpsim.campaign.nights.idle import ENDED, WITHOUT_ROWS, ran_nothing
-from dpsim.campaign.nights.mistakes import CUT
-from dpsim.campaign.nights.night import PARTS, Night, run_night
-from dpsim.campaign.nights.pytest_report import rows_of_tests
+from dpsim.campaign.nights.night import PARTS, Night, rows_of_tests, run_night
 from dpsim.campaign.nights.report import Report, report_of
 from dpsim.campaign.nights.rows import BEGINS, Found, NightRefused, NightRow, append, nights, read
 from dpsim.campaign.nights.sizes import SIZES, Size
+from dpsim.campaign.nights.worlds import CUT
 from dpsim.campaign.subject import Subject
 from dpsim.contract.registry import variant
 from dpsim.scenario import Scenario, scenario_from
@@ -211,7 +210,7 @@ def test_the_faulty_twin_has_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The faulty twin writes no row when the time ends, so the report only knows that the night ended."""
 
     def visits(*args: Any) -> Iterator[NightRow]:
-        return (row for row in mistakes.visits(*args) if row.left_out != CUT)
+        return (row for row in worlds.visits(*args) if row.left_out != CUT)
 
     monkeypatch.setattr(night, "visits", visits)
     assert visited(tmp_path, seconds=0.0) == []

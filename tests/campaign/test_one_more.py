@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, Field
 
-from dpsim.campaign.one_more import with_one_more
+from dpsim.campaign.alternatives import with_one_more
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from dpsim.campaign.alternatives import turning_in_time, turning_of
 from dpsim.campaign.subject import Subject
-from dpsim.campaign.turns import turning_in_time, turning_of
 from dpsim.contract.interface import Rank
 from dpsim.diagnose.turning_text import no_return, to_swap
 from dpsim.explore.strategies.replay import ScheduleReplay

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dpsim.campaign import alternatives
+from dpsim.campaign.alternatives import turning_of
 from dpsim.campaign.properties import DoesNotHold
 from dpsim.campaign.pruning import LATEST
 from dpsim.campaign.results import Failed
 from dpsim.campaign.subject import Subject
-from dpsim.campaign.turns import turning_of
 from dpsim.contract.world import Run, World
 from dpsim.explore.turning import Turning
 from dpsim.scenario import parse_scenario

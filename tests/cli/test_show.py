@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tests.scenario.params.protocols  # noqa: F401 - registers
-from dpsim.cli.contract_calls import all_calls
+from dpsim.cli.show_text import all_calls
 from dpsim.contract.interface import Rank
 from dpsim.contract.keys import register_keys
 from tests.cli.commands import HEALTHY, dpsim_, write

@@ -51,7 +51,6 @@ PARTS: dict[str, slice] = {
     "probe": slice(SITE, SITE + 1),
     "abort": slice(SITE, ABORT_COMMUNICATOR + 1),
 }
-"""The fields that belong to a fact, by kind of record."""
 
 FAULTS_OF_A_CALL = ("raise", "hang")
 
@@ -87,10 +86,7 @@ NAMED = 6
 
 
 class Touched(NamedTuple):
-    """A line of the program that touches something besides the contract, and the ranks that did so there.
-
-    `what`: one of the kinds of `dpsim.sim.hosts.sources`. `where`: "job.py:7".
-    """
+    """A line of the program ("job.py:7") that touches a kind of `dpsim.sim.hosts.sources`, and the ranks that did."""
 
     what: str
     where: str
@@ -108,11 +104,9 @@ def _in_order(at: tuple[str, str]) -> tuple[str, str, int]:
 
 
 class Facts(NamedTuple):
-    """The facts about an exploration.
-
-    `runs`: the facts of all its runs. `by_flags`: the program promises `Program.ordered_by_flags`. `by_program`:
-    assumptions of the program itself (`Program.assumes`). `apart`: each rank has its own process (`Program.apart`).
-    `not_alone`: why, or in how many schedules, ranks did not run alone (`dpsim.campaign.lone_ranks`).
+    """The facts about an exploration: of all its `runs`, and what its program says (`Program.ordered_by_flags`,
+    `assumes`, `apart`). `not_alone`: why, or in how many schedules, ranks did not run alone
+    (`dpsim.campaign.lone_ranks`).
     """
 
     world: World

@@ -17,7 +17,6 @@ NEITHER = "ranks neither choose nor capture graphs"
 
 
 def _at_once(on: Facts) -> str:
-    """Returns the words with the first pair of replays."""
     first, *others = on.replays_at_once
     more = f" and {counted(len(others), 'more pair')}" if others else ""
     return f"replays of two graphs keep the order of their communicator ({first}{more})"

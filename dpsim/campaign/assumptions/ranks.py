@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dpsim.campaign.assumptions.facts import Facts
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Section, Statement
 
 NO_DEATH = Statement("no rank dies", lambda on: not on.mortal)
-
-
-def _only_some_die(on: Facts) -> bool:
-    return 0 < len(on.mortal) < on.world.size
 
 
 ABORT_WAITS = "the abort of a device communicator waits for no peer and no kernel"
 
 SHARE_NOTHING = "ranks share no Python object"
 
-ONLY_SOME = Statement("only the named ranks die", _only_some_die, lambda on: on.only_some_die)
+ONLY_SOME = Statement(
+    "only the named ranks die", lambda on: 0 < len(on.mortal) < on.world.size, lambda on: on.only_some_die
+)
 
 RANKS = Section(
     "Ranks that die, are late or do wrong",

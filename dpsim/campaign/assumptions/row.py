@@ -16,10 +16,7 @@ OTHERWISE = "no other effect of hardware"
 
 
 class Statement(NamedTuple):
-    """Words that a verdict prints if the condition `when` is true of its exploration. Several rows may share words.
-
-    `exact` returns more exact words for one exploration, for example with the numbers of ranks.
-    """
+    """Words that a verdict prints if `when` is true of its exploration, or what `exact` returns for it."""
 
     words: str
     when: Callable[[Facts], bool]
@@ -33,11 +30,9 @@ class Statement(NamedTuple):
 
 
 class Assumption(NamedTuple):
-    """A row of the table.
-
-    `may`: what hardware may do. `does`: what the simulation does. It begins with "always" if the simulation tries each
-    way, with "option" if a scenario has to ask for it (`ask`), and with "no" otherwise. A row that is not always
-    covered has words for the verdict (`says`), or the reason why it needs none (`nothing`).
+    """A row of the table: what hardware `may` do, and what the simulation `does`. That begins with "always" if it tries
+    each way, with "option" if a scenario has to `ask`, or with "no". What is not always covered has words for the
+    verdict (`says`), or the reason why it needs none (`nothing`).
     """
 
     may: str

@@ -6,10 +6,8 @@
     rows.py       a row of a night (one result), and the files of nights
     sizes.py      how much work a night does
     idle.py       explains why a part of a night ran nothing
-    worlds.py     the parts that explore scenarios as written, with random faults, and in all small sizes
-    mistakes.py   the part that runs the museum of known bugs
-    pytest_report.py  the part that reads the results of a pytest run
-    night.py      runs all parts, one after another
+    worlds.py     the parts that explore: as written, with random faults, all small sizes, and the known bugs
+    night.py      runs all parts, one after another; the last part reads the results of a pytest run
     report.py     compares the newest night with earlier ones
 
 A file imports only files that are listed above it.

@@ -23,7 +23,6 @@ WITHOUT_ROWS = {
     "museum": "no variant",
     "tests": "no test: --tests FILE names a report of pytest",
 }
-"""Why a finished part has no row."""
 
 
 def row_of_none(part: str) -> NightRow:

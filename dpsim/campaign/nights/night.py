@@ -10,17 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+from xml.etree import ElementTree
 
 from dpsim.campaign import museum
 from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.files import Options
 from dpsim.campaign.interrupts import with_done
 from dpsim.campaign.nights.idle import row_of_none
-from dpsim.campaign.nights.mistakes import visits
-from dpsim.campaign.nights.pytest_report import rows_of_tests
-from dpsim.campaign.nights.rows import BEGINS, NightRow, append, file_of
+from dpsim.campaign.nights.rows import BEGINS, Found, NightRefused, NightRow, append, file_of
 from dpsim.campaign.nights.sizes import Size
-from dpsim.campaign.nights.worlds import Base, as_written, small_worlds, swarms
+from dpsim.campaign.nights.worlds import Base, as_written, small_worlds, swarms, visits
 from dpsim.contract.registry import VariantEntry
 from dpsim.contract.schedule import OutOfTime
 from dpsim.contract.words import counted
@@ -28,19 +27,19 @@ from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import bundled_files
 
 PARTS = ("scenarios", "swarm", "small", "museum", "tests")
-"""The parts in the order of a night."""
 
 Visit: TypeAlias = Callable[[Callable[[], bool]], Iterator[NightRow]]
 """Runs the museum until the time has expired."""
 
+BROKEN = ("failure", "error")
+LONGEST = 500
+"""The most characters of the text of a failed test."""
+
 
 class Night(NamedTuple):
-    """What a night should do.
-
-    `folder` contains the files of all nights, and `night` is the date of this one. `scenarios` is None for all that
-    come with dpsim. `up_to` gives the sizes of small worlds, `only` contains patterns of variants, and `exhibits` lists
-    further folders of the museum. `tests` is the report of pytest. `seconds` is the time for the whole night. `modules`
-    register protocols, and the printed commands need them as well.
+    """What the night of a date should do. `folder`: the files of all nights. `scenarios`: None for all of dpsim.
+    `up_to`: sizes of small worlds. `only`: patterns of variants. `exhibits`: further folders of the museum. `tests`:
+    the report of pytest. `seconds`: for the whole night. `modules` register protocols, also in the printed commands.
     """
 
     folder: Path
@@ -59,9 +58,8 @@ class Night(NamedTuple):
 
 
 def run_night(request: Night, progress: Callable[[str, int], None] = lambda part, done: None) -> list[NightRow]:
-    """Runs the parts, and returns their rows. `progress` receives the part and the number of rows so far.
-
-    Raises for bad input before the first row. A KeyboardInterrupt carries the number of rows and the file.
+    """Runs the parts, and returns their rows. `progress` receives the part and the number of rows so far. Raises for
+    bad input before the first row. A KeyboardInterrupt carries the number of rows and the file.
     """
     file, end = file_of(request.folder, request.night), None
     if request.seconds is not None:
@@ -93,7 +91,6 @@ def bundled() -> list[Base]:
 
 
 def _entries(request: Night) -> list[VariantEntry]:
-    """Returns the variants to run: those of the patterns, or of the protocols that the user named, or all."""
     entries = museum.chosen(request.only)
     if request.scenarios is None or request.only:
         return entries
@@ -126,9 +123,7 @@ def _with_modules(row: NightRow, modules: Sequence[str]) -> NightRow:
 def _rows(
     request: Night, bases: Sequence[Base], visit: Visit, tests: Sequence[NightRow], end: float | None
 ) -> Iterator[NightRow]:
-    """Yields the rows of all parts, at least one for each. Raises OutOfTime after the row during which the
-    time ended.
-    """
+    """Yields at least one row for each part. Raises OutOfTime after the row during which the time ended."""
 
     def expired() -> bool:
         return end is not None and time.monotonic() > end
@@ -159,3 +154,25 @@ def _rows(
                 raise OutOfTime
         if none:
             yield row_of_none(part)
+
+
+def rows_of_tests(file: Path) -> Iterator[NightRow]:
+    """Yields a row for each test of a `pytest --junitxml`, such as fuzzers. Raises OSError, and NightRefused."""
+    try:
+        cases = [*ElementTree.parse(file).getroot().iter("testcase")]
+        seconds = [float(case.get("time", "0")) for case in cases]
+    except (ElementTree.ParseError, ValueError) as error:
+        raise NightRefused(f"{file}: no report of tests ({error}); expected the file of pytest --junitxml") from None
+    for case, took in zip(cases, seconds, strict=True):
+        name = f"{case.get('classname', '')}::{case.get('name', '')}"
+        broken = [part for part in case if part.tag in BROKEN]
+        skipped = next((part.get("message", "") for part in case if part.tag == "skipped"), None)
+        says = [(part.get("message", "") or "").partition("\n")[0][:LONGEST] for part in broken]
+        yield NightRow(
+            part="tests",
+            name=name,
+            verdict="failed" if broken else "passed" if skipped is None else "skipped",
+            seconds=max(took, 0.0),
+            failures=tuple(Found(what=part.tag, message=text) for part, text in zip(broken, says, strict=True)),
+            left_out=skipped or "",
+        )

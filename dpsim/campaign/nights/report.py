@@ -37,9 +37,7 @@ class NightFailure(NamedTuple):
 
 
 class PartTotal(NamedTuple):
-    """The totals of a part of the newest night. `looked_at`: the number of scenarios, variants or tests; `left_out`:
-    how many of them did not run.
-    """
+    """The totals of a part. `looked_at`: scenarios, variants or tests; `left_out`: how many of them did not run."""
 
     part: str
     looked_at: int
@@ -53,11 +51,9 @@ class PartTotal(NamedTuple):
 
 @dataclass
 class Report:
-    """The newest night, compared with earlier ones.
-
-    `before`: the dates of earlier nights. `new`, `known`: failures of the newest night. `gone`: failures of the
-    previous night that no longer occur. `reached_on`: by kind and name, the last earlier night that reached it.
-    `ran_nothing`: the parts that did nothing, with the reason.
+    """The newest night, compared with those `before`: its `new` and `known` failures, and those that are `gone`.
+    `reached_on`: the last earlier night that reached a name. `ran_nothing`: the parts that did nothing, with the
+    reason.
     """
 
     night: str
@@ -127,7 +123,6 @@ def report_of(folder: Path) -> Report:
 
 
 def _announced(rows: Iterable[NightRow]) -> list[str]:
-    """Returns the parts with which the runs of a night began."""
     return [*dict.fromkeys(part for row in rows if row.part == BEGINS for part in row.name.split())]
 
 
@@ -138,7 +133,6 @@ def _failures(rows: Iterable[NightRow]) -> list[tuple[tuple[str, str], Found]]:
 
 
 def _since(every: dict[str, list[NightRow]]) -> dict[tuple[tuple[str, str], str], str]:
-    """Returns the first night of each failure."""
     since: dict[tuple[tuple[str, str], str], str] = {}
     for date, rows in every.items():
         for key, found in _failures(rows):

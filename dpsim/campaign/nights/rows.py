@@ -26,7 +26,6 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LONGEST_LINE = 1 << 26
 
 BEGINS = "begin"
-"""The part of the row that begins a run."""
 
 
 class NightRefused(BadInput):
@@ -44,10 +43,9 @@ class Found(BaseModel):
 
 
 class NightRow(BaseModel):
-    """The result of a part for one scenario, variant or test.
-
-    `lost` says what the machine could not do, and `left_out` why the part did nothing. `reached` has, by kind and name,
-    the number of worlds that reached it (`dpsim.campaign.coverage`). `seed` is the seed of the random choices.
+    """The result of a part for one scenario, variant or test. `lost`: what the machine could not do. `left_out`: why
+    the part did nothing. `reached`: by kind and name, the number of worlds that reached it. `seed`: of the random
+    choices.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -74,9 +72,7 @@ def file_of(folder: Path, night: str) -> Path:
 
 
 def append(file: Path, row: NightRow) -> None:
-    """Appends a row, which is on disk when this returns. Closes a line that an interrupted run left open. Raises
-    OSError.
-    """
+    """Appends a row, which is on disk at the return. Ends a line that was left open. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     content = {"schema_version": row.schema_version, **row.model_dump(exclude_defaults=True)}
     line = json.dumps(content, separators=(",", ":"))  # in ASCII: a text may have what UTF-8 lacks
@@ -88,9 +84,7 @@ def append(file: Path, row: NightRow) -> None:
 
 
 def nights(folder: Path) -> dict[str, list[NightRow]]:
-    """Returns the rows by date, the earliest first. Raises NightRefused for a folder without nights, or a
-    damaged line.
-    """
+    """Returns the rows by date, the earliest first. Raises NightRefused if there are none, or a line is damaged."""
     if not folder.is_dir():
         raise NightRefused(f"{folder}: no such folder; expected one in which `dpsim campaign nightly` wrote nights")
     files = sorted(file for file in folder.glob("*.jsonl") if DATE.fullmatch(file.stem))

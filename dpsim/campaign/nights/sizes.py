@@ -9,12 +9,9 @@ from typing import NamedTuple
 
 
 class Size(NamedTuple):
-    """The amount of work of a night.
-
-    `worlds` is the number of worlds with random faults, and `schedules` the number of schedules of each. `seconds` is
-    the time for each scenario in each part, so a busy machine runs fewer schedules. The night runs one in `visited` of
-    the known bugs, with `museum_schedules` schedules in each search. `small` is the largest number of small worlds of a
-    scenario; None for all.
+    """The amount of work of a night: its worlds with random faults, and the schedules of each. `seconds`: for each
+    scenario in each part. One in `visited` of the known bugs has searches of `museum_schedules`. `small`: the largest
+    number of small worlds of a scenario; None for all.
     """
 
     worlds: int = 1_000
@@ -30,4 +27,3 @@ SIZES = {
     "hour": Size(worlds=200, schedules=50, seconds=40.0, visited=4),
     "minute": Size(worlds=24, schedules=5, seconds=30.0, visited=60, museum_schedules=20, small=16),
 }
-"""The sizes by the names that users type."""

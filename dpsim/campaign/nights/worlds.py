@@ -1,29 +1,29 @@
-"""Worlds: the three parts of a night that explore scenarios, with one row for each scenario.
+"""Worlds: the four parts of a night that explore, with one row for each scenario, or for each variant of the museum.
 
     scenarios   each scenario as it is written
     swarm       worlds like a scenario that holds, with drawn faults
     small       every world like it with parameters up to sizes, as far as its seconds suffice
+    museum      every strategy searches for each known bug, and the same scenario without the bug has to hold
 
-A swarm is a set of copies of a scenario, each with random faults. A copy has to hold, too, so it draws only what the
-scenario itself survives:
+A world of a swarm has to hold, too, so it draws only what the scenario itself survives:
 
     delays      always. They are shorter than each time-out, unless the scenario lets time-outs pass early
     deaths      if the scenario plants some and expects that the run holds; in a copy at most as many
     time-outs   a copy has the limit `early_timeouts` of the scenario
 
-If a protocol ends with an error because a peer came after the time-out, or because a second rank died, it does what it
-should. No copy keeps the faults that the scenario plants. If one world of a swarm fails, the others run all the same.
+An error because of a late peer or of a second death is right. So no copy keeps the planted faults of the scenario.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
+from dpsim.campaign import museum
 from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.files import SHARE, Options, explore_some, kept
@@ -31,6 +31,8 @@ from dpsim.campaign.nights.idle import without_sizes
 from dpsim.campaign.nights.rows import Found, NightRow
 from dpsim.campaign.nights.sizes import Size
 from dpsim.campaign.swarm import swarm_of
+from dpsim.contract.registry import VariantEntry
+from dpsim.contract.schedule import OutOfTime
 from dpsim.diagnose.words import told
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.small.worlds import all_up_to
@@ -43,7 +45,8 @@ Limits: TypeAlias = Callable[[], Options]
 """Returns the options from now on, because the remaining seconds of the night decrease."""
 
 AT_ONCE = 16
-"""The number of worlds that are explored together."""
+
+CUT = "its time was up before its searches ended"
 
 
 def as_written(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[NightRow]:
@@ -74,9 +77,7 @@ def swarms(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[Night
 
 
 def small_worlds(bases: Sequence[Base], size: Size, options: Limits, sizes: str | None) -> Iterator[NightRow]:
-    """Yields a row for the small worlds of each scenario that should hold. `sizes`: None for the scenario's
-    own sizes.
-    """
+    """Yields a row for the small worlds of each scenario that should hold. `sizes`: None for its own sizes."""
     for scenario, folder in bases:
         up_to = sizes or scenario.small_sizes
         if not _holds(scenario):
@@ -124,7 +125,6 @@ def _row(
     limits: Limits,
     unmet: Callable[[Explored], str | None],
 ) -> NightRow:
-    """Explores worlds until all are done or the time is used up, and returns the row."""
     start, coverage, options = time.monotonic(), Coverage(), limits()
     end = start + min(size.seconds, options.seconds or size.seconds)
     verdicts: Counter[str] = Counter()
@@ -175,7 +175,6 @@ def _verdict(verdicts: Counter[str], total: int) -> str:
 
 
 def _failures(name: str, scenario: Scenario, one: Explored, problem: str, options: Options) -> Iterator[Found]:
-    """Yields each failure with the command that replays it. `name` is that of the row."""
     if not one.shown:
         yield Found(what=problem, message=problem)
         return
@@ -186,3 +185,41 @@ def _failures(name: str, scenario: Scenario, one: Explored, problem: str, option
         message = message if scenario.name == name else f"{scenario.name}: {message}"
         show = "" if trace is None else f"dpsim replay {trace}"
         yield Found(what=shown.failure.problem.what, message=message, show=show)
+
+
+def visits(
+    entries: Sequence[VariantEntry], files: Mapping[str, Path], size: Size, expired: Callable[[], bool]
+) -> Iterator[NightRow]:
+    """Yields a row for one in `size.visited` variants (known bugs). One without an exhibit is left out, and an invalid
+    exhibit is a failure. Raises OutOfTime once the time has `expired`, after a row that says so.
+    """
+    for entry in entries[:: size.visited]:
+        file, start, coverage = files.get(entry.name.lower()), time.monotonic(), Coverage()
+        if file is None:
+            yield NightRow(part="museum", name=entry.name, left_out="it has no exhibit")
+            continue
+        try:
+            shown = museum.row(entry, file, size.museum_schedules, expired)
+        except ScenarioError as error:
+            yield NightRow(part="museum", name=entry.name, failures=(Found(what=str(error)),))
+            continue
+        except OutOfTime:
+            spent = round(time.monotonic() - start, 2)
+            yield NightRow(part="museum", name=entry.name, seconds=spent, left_out=CUT)
+            raise
+        variant, twin = shown.subjects
+        searches = [one for some in shown.searches.values() for one in some]
+        coverage.add(variant, *searches)
+        coverage.add(twin, shown.twin)
+        yield NightRow(
+            part="museum",
+            name=entry.name,
+            verdict="not as registered" if shown.wrong else "as registered",
+            worlds=coverage.worlds,
+            schedules=sum(one.runs for one in [*searches, shown.twin]),
+            seconds=round(time.monotonic() - start, 2),
+            failures=tuple(
+                Found(what=wrong, message=wrong, show=f"dpsim museum --only {entry.name}") for wrong in shown.wrong
+            ),
+            reached=coverage.counts,
+        )

@@ -1,18 +1,14 @@
 """What all strategies of an exploration share: a search continues from run to run, and a picker answers within a run.
 
-The loop of an exploration sees a `Search`:
-
     while search.begin():                  # is a schedule left?
-        ... a run, in which the machine calls search.current ...
+        ... a run, in which the machine calls search.current, a `Picker` ...
         search.end(whole)                  # whole: no strategy cut the run off
 
-At the end, `exhausted` is True only if the search has seen every class of schedules. `bounded` is True if the search
-has seen every class, but cut off runs after `longest` steps.
+At the end, `exhausted` is True only if the search has seen every class of schedules. `bounded` is True if it has seen
+every class, but cut off runs after `longest` steps.
 
-The simulated machine calls a `Picker`. A picker notes the steps of the run and their races (`order`). It also notes the
-schedule, the list of words with which dpsim can repeat the run (`schedule`). Most strategies are both a search and a
-picker, and define `select` and `drawn`. The portfolio only combines other searches; its `current` is the search whose
-turn it is.
+A picker notes the steps and races of a run (`order`), and the words with which dpsim can repeat it (`schedule`). Most
+strategies are both, and define `select` and `drawn`. The portfolio only combines other searches.
 
 Prior art: Shuttle's `Scheduler` (`new_execution`, `next_task`, `next_u64`); loom's and Coyote's strategies.
 """

@@ -55,9 +55,8 @@ class Branch(NamedTuple):
 
 
 class SharedPlace:
-    """A place of the tree that several branches share. `before`: the places up to it. `claimed`: choices that are
-    branches. `waits`: the choice whose footprint is not known yet. A draw has no footprint, so its choices wait for
-    nothing.
+    """A place that several branches share. `claimed`: choices that are branches. `waits`: the choice whose footprint is
+    not known yet. A draw has none, so its choices wait for nothing.
     """
 
     def __init__(self, before: Sequence[PlaceState], place: PlaceState, draw: bool) -> None:
@@ -143,9 +142,7 @@ class Tree:
     # ---- inside
 
     def _begin_anew(self, state: DporState) -> None:
-        """Begins the search again, because a kernel of another rank raises: there are more choices from the first step
-        on.
-        """
+        """A kernel of another rank raises, so there are more choices from the first step on."""
         first = Dpor()
         first.known_to_fail = frozenset(state.known_to_fail)
         self._open.clear()
@@ -156,7 +153,6 @@ class Tree:
         self._made += 1
 
     def _ask(self, path: Path, ask: ToTurn) -> SharedPlace:
-        """Adds a choice to a shared place so that some branch reverses the race, and returns the place."""
         place = self._shared[path[: ask.at]]
         if ask.first is None:
             place.todo += [one for one in place.options if one not in place.todo]
@@ -165,9 +161,7 @@ class Tree:
         return place
 
     def _split(self, state: DporState) -> tuple[DporState, list[SharedPlace]]:
-        """Shares the first place at which something is left, and all before it. Returns the remaining state and these
-        places.
-        """
+        """Shares the first place at which something is left, and all before it."""
         if self._runs < self._unsplit or len(self._open) + len(self._running) >= self._width:
             return state, []
         at = next((at for at in range(state.own, len(state.places) - 1) if _left(state.places[at])), None)

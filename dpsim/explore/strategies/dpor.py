@@ -242,7 +242,6 @@ class Dpor(Picker):
                 place.todo = place.options
 
     def _begin_anew(self) -> None:
-        """Forgets all places, so the next run is a first one."""
         self.places.clear()
         self._fresh = 0
 
@@ -256,9 +255,7 @@ class Dpor(Picker):
             ) from None
 
     def _asleep(self) -> dict[str, Footprint]:
-        """Returns the steps that sleep at the next place. These are the steps that slept or were tried at the last
-        place, without those that conflict with the step chosen there.
-        """
+        """The steps that slept or were tried at the last place, without those that conflict with the chosen one."""
         if not self.places:
             return {}
         last = self.places[-1]

@@ -9,16 +9,13 @@
     frontier.over
 
 A *place* is a point of a schedule at which the search chose the next event. A *node* is a choice that no run has taken:
-the first choices of an earlier run (its *trunk*), and then another option. A run follows a node, and after it takes the
-cheapest option at each place: the one that uses least of the bounds. If a run is the first to reach a place, the other
-options of the place become nodes. So each option of each place is run once.
+the first choices of an earlier run (its *trunk*), and then another option. A run follows a node, and then takes the
+cheapest option at each place. At each place that it is the first to reach, the other options become nodes.
 
-A node has a *layer*: how much of the bounds its choices use. A layer begins when the layer before it is over. So a run
-that reaches a place first has used the least of the bounds there, whatever the order of runs is. Therefore one search
-and several searches find the same numbers of schedules and classes.
+A *layer* has the nodes whose choices use the same of the bounds. It begins when the layer before it is over. So the run
+that reaches a place first has used the least there, and any number of searches finds the same schedules and classes.
 
-A share carries the places that were known when it was made, so its runs can end early at these. It does not know the
-places that other shares find meanwhile. Two shares may then have the same place in their results, and the later one
+A share carries the places that were known when it was made. If two shares find the same place meanwhile, the later one
 does not count (`take`).
 """
 
@@ -52,9 +49,7 @@ class BoundUse(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An open choice: those of `trunk` before the place `at`, and there `option`. Without an option it is the first
-    run.
-    """
+    """An open choice: `trunk` before the place `at`, and there `option`, which is None for the first run."""
 
     trunk: tuple[str, ...]
     at: int
@@ -69,9 +64,8 @@ ROOT = Node((), 0, None)
 
 
 class NewPlace(NamedTuple):
-    """A place that a run was the first to reach, as far as the run knows. `key`: identifies the place; None for a draw,
-    which belongs to the choice before it. `used`: how much of the bounds was used there. `others`: the other options,
-    each with its layer.
+    """A place that a run was the first to reach, as far as it knows. `key`: None for a draw, which belongs to the
+    choice before it. `used`: of the bounds. `others`: the other options, each with its layer.
     """
 
     at: int
@@ -114,9 +108,7 @@ class WithinDone(NamedTuple):
 
 
 def is_met(met: Met, key: int, used: BoundUse) -> bool:
-    """Returns whether another run explores all that can follow the place, with no more of a bound used. Otherwise notes
-    the place.
-    """
+    """Returns whether another run with no more of a bound explores all after a place; if not, notes the place."""
     known = met.setdefault(key, [])
     if any(one.within(used) for one in known):
         return True
@@ -132,7 +124,6 @@ class Frontier:
         self._layers = {0: [*nodes]} if nodes else {}
 
     def __len__(self) -> int:
-        """Returns the number of nodes."""
         return sum(map(len, self._layers.values()))
 
     @property
@@ -236,9 +227,7 @@ class SharedFrontier:
         return counts
 
     def _add(self, record: RunRecord) -> bool:
-        """Makes nodes of the run's places that no run has reached before. Returns whether its last place is one of
-        them.
-        """
+        """Returns whether no run has reached the last place of this run before."""
         first = True
         for place in record.places:
             if place.key is not None:

@@ -1,15 +1,12 @@
 """PCT, probabilistic concurrency testing: each actor has a random priority, and the actor of highest priority runs. At
 d - 1 random steps, the running actor gets the lowest priority.
 
-A bug of depth d needs d ordering constraints between steps. One run with n actors and k steps finds it with a
-probability of at least `1 / (n k^(d-1))`. In practice PCT finds shallow bugs far more often than this bound says. PCT
-is weak if an actor of low priority has to run at one certain step. It then has to change priorities at exactly this
-step.
+One run with n actors and k steps finds a bug of depth d with a probability of at least `1 / (n k^(d-1))`. PCT is weak
+if an actor of low priority has to run at one certain step.
 
-An actor continues independently of others (`dpsim.contract.events.continuing_actor`). It is a rank ("rank 3"), a
-communicator, or the messages that a rank posts at one site ("rank 3 delivers wake"). So a late message delays neither
-its sender nor the sender's other messages. If messages had the priority of their sender, no message would ever be late.
-k is the length of the longest run so far; for the first run it is a guess.
+An actor (`dpsim.contract.events.continuing_actor`) is a rank, a communicator, or the messages that a rank posts at one
+site. If messages had the priority of their sender, no message would ever be late. k is the length of the longest run so
+far; for the first run it is a guess.
 
 Prior art: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
 Finding Bugs" (ASPLOS 2010); Shuttle's pct.rs.

@@ -9,9 +9,7 @@ from dpsim.explore.order import Step
 
 
 class ToTurn(NamedTuple):
-    """A race to reverse at a place that the tree shares (`branches.py`). `at`: the place. `first`: one of these steps
-    has to be tried there; None: all options.
-    """
+    """A race to reverse at a shared place: one of the steps `first` has to be tried there; None: all options."""
 
     at: int
     first: tuple[str, ...] | None
@@ -29,9 +27,7 @@ class PlaceState(NamedTuple):
 
 
 class DporState(NamedTuple):
-    """The state of a `Dpor` between two runs, as plain data. `own`: the first place that this search owns. `anew`: one
-    of its runs has shown that the whole search has to begin again.
-    """
+    """The state of a `Dpor` between runs, as plain data. `own`: its first own place. `anew`: all has to begin again."""
 
     places: list[PlaceState]
     fresh: int
@@ -45,10 +41,9 @@ class DporState(NamedTuple):
 
 
 class ChoicePoint:
-    """A place of the present schedule, at which the search chose a step or the option of a draw.
-
-    `todo`: the options that have to be tried here. `tried`: those that were, with their footprints. `sleep`: those that
-    need not be. `step`: the step that happened here; None for a draw. `wait`: what the draw decided in the present run.
+    """A place of the present schedule, at which the search chose a step or the option of a draw. `todo`: the options to
+    try. `tried`: with their footprints. `sleep`: not to try. `step`: None for a draw. `wait`: what the draw decided in
+    this run.
     """
 
     __slots__ = ("chosen", "options", "sleep", "step", "todo", "tried", "wait")

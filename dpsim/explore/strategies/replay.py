@@ -1,11 +1,9 @@
 """Replay: one run along a given schedule, word by word.
 
-A *strict* replay stops at the first difference. Its error names the choice, the expected word, the possible words, and
-likely causes. It is right for a schedule that should fit, for instance one that was noted a moment ago. A *fallback*
-replay is for an older or edited schedule, or for a normal form, which has only the causes of a failure. It skips words
-that are not possible now, up to the next possible one, and notes them in `skipped`. When no word fits, it makes the
-ordinary choice, and notes it in `added`. A fallback replay finds the word of a draw anywhere in the schedule, because a
-draw has no place in the order of steps.
+A *strict* replay stops at the first difference, for a schedule that should fit. A *fallback* replay is for an older or
+edited schedule, or for a normal form. It skips words that are not possible now (`skipped`), and makes the ordinary
+choice where no word fits (`added`). It finds the word of a draw anywhere, because a draw has no place in the order of
+steps.
 
 Prior art: Stateright's path replay, whose errors say what was available; rr's and Shuttle's replay schedulers.
 """
@@ -107,15 +105,12 @@ class ScheduleReplay(Picker):
         return None
 
     def _place(self, at: int) -> str:
-        """Returns the number of the choice at a place in the schedule, and how many choices the schedule has. A draw
-        has the number of the choice before it.
-        """
+        """A draw has the number of the choice before it."""
         order = [not is_draw(word) for word in self.noted]
         number = sum(order[: at + 1]) + (at == len(order))
         return f"choice {number} of {sum(order)} of the schedule"
 
     def _next(self, words: list[str]) -> int:
-        """Follows the next word of the schedule and returns its index."""
         self._followed.add(self._at)
         self._at += 1
         return words.index(self.noted[self._at - 1])

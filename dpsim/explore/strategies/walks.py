@@ -1,12 +1,10 @@
 """First-in-first-out and the random walk: the two simplest strategies, with which dpsim compares all others.
 
-First-in-first-out picks the op that became ready first, and the first option of every draw. There is exactly one such
-schedule, the one that a machine without delays would follow. The death of a rank comes last, as in every strategy that
-does not look for deaths.
+First-in-first-out picks the op that became ready first, and the first option of every draw, as a machine without delays
+would. The death of a rank comes last, as in every strategy that does not look for deaths.
 
-The random walk picks each candidate with equal chance. If a bug needs one or two particular orders, the walk finds it
-in a few schedules. More complex strategies need as many (Thomson, Donaldson and Betts, TOPC 2016). It does not remember
-what it tried.
+The random walk picks each candidate with equal chance. If a bug needs one or two particular orders, more complex
+strategies need as many schedules (Thomson, Donaldson and Betts, TOPC 2016). It does not remember what it tried.
 """
 
 from __future__ import annotations

@@ -5,23 +5,18 @@
 The bounds count the steps of a schedule:
 
 * a **preemption** is a step of another actor, although the actor of the step before could continue. An actor is a rank
-  with its devices, a service, or a communicator, as the label of a step says. A delivery or a death belongs to no
-  actor: it neither preempts nor is preempted;
+  with its devices, a service, or a communicator. A delivery or a death belongs to no actor;
 * a message is a **late delivery** if it could be delivered, and a step that is no delivery came first. Each message
   counts once.
 
-Draws do not count, and the search tries all their options.
+DPOR picks one schedule of a class without regard to the bound, so it may miss classes that have a schedule within it.
+Bounded DPOR (Coons, Musuvathi and McKinley, OOPSLA 2013) adds backtrack points and gives up sleep sets. Here the search
+runs all choices within the bounds, the cheapest first (`dpsim.explore.strategies.frontier`), and all options of a draw.
 
-A bound on schedules is no bound on classes. Of two schedules of one class, one may be within the bound and the other
-beyond it. DPOR picks one schedule of a class without regard to the bound, so it may miss classes that have a schedule
-within the bound. Bounded DPOR (Coons, Musuvathi and McKinley, OOPSLA 2013) adds backtrack points and gives up sleep
-sets. Here the search does not use DPOR. It runs all choices within the bounds, the cheapest first
-(`dpsim.explore.strategies.frontier`).
-
-One rule cuts a run off: the search has met this state before. A *state* is the class of the steps so far, the actor
-whose turn it is, and the late messages. If no more of a bound is used now, another run explores all that can follow.
-This is the happens-before caching of CHESS (Musuvathi and Qadeer, PLDI 2007). It visits each state once. So it costs
-more runs than DPOR if nearly all schedules are within the bounds.
+It cuts a run off in a *state* that it has met. A state is the class of the steps so far, the actor at its turn, and the
+late messages. If no more of a bound is used now, another run explores all that can follow. This is the happens-before
+caching of CHESS (Musuvathi and Qadeer, PLDI 2007). It costs more runs than DPOR if nearly all schedules are within the
+bounds.
 """
 
 from __future__ import annotations
@@ -181,7 +176,6 @@ class Within(Picker):
     # ---- inside
 
     def _pass(self, chosen: str, key: int | None, others: list[tuple[int, str]]) -> None:
-        """Notes a choice at a new place."""
         self._new.append(NewPlace(len(self._trunk), key, self._used, others))
         self._trunk.append(chosen)
 
@@ -214,7 +208,6 @@ class Within(Picker):
             self._actor = actor(one.label)
 
     def _key(self) -> int:
-        """Returns a key of the state: the class of the steps so far, the actor at its turn, and the late messages."""
         return _digest(f"{self._prefix:x} {self._actor} {sorted(self._late)}")
 
     def _digest_of(self, bit: int, causes: int) -> int:

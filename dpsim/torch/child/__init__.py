@@ -8,8 +8,7 @@ torch.distributed, threads, time and random numbers before it runs the user's pr
     pipe.py            sends messages to dpsim and reads the answers
     threads.py         threads that Python starts: dpsim schedules them, one at a time
     locks.py           `threading.Lock` and `RLock` for these threads
-    queues.py          queues, conditions, events and semaphores for these threads
-    futures.py         futures for these threads
+    queues.py          queues, conditions, events, semaphores and futures for these threads
     imports.py         finds the modules that a rank has imported
     frames.py          finds the user's line of a call: its site, place and chain of calls
     loops.py           infers steps from the loops of the user's program
@@ -28,6 +27,5 @@ torch.distributed, threads, time and random numbers before it runs the user's pr
     drawn.py           seeds random numbers, and fixes process ids
     outside.py         tells dpsim which lines read a clock or entropy
     unbound.py         a function that replaces a builtin
-    long_errors.py     cuts the text of a long exception in its middle
     uncovered.py       the errors for what dpsim does not simulate
 """

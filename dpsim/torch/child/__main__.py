@@ -120,9 +120,7 @@ def live(pipe: socket.socket) -> NoReturn:
 
 
 def settle() -> None:
-    """Freezes all objects for the garbage collector. A child then collects without writing to the memory pages of the
-    parent.
-    """
+    """Freezes all objects, so that a child collects garbage without writing to memory pages of the parent."""
     from dpsim.torch.child import imports, rank  # noqa: F401  # a child runs them
 
     imports.known()

@@ -1,22 +1,17 @@
 """The clock of a rank: it shows the same times in each run of a schedule, because it does not read the real time.
 
-The clock starts at a fixed time. It advances by a microsecond when the rank reads it, and by the time that the rank
-sleeps. If the rank reads it repeatedly without a call between, each read advances it more than the last. So a loop that
-waits for a deadline ends. `time.sleep` sleeps in the simulation. `datetime` reads this clock too.
+The clock starts at a fixed time. It advances by the time that the rank sleeps, and by a microsecond at each read. Each
+further read without a call between advances it more, so a loop that waits for a deadline ends. Each thread that dpsim
+schedules has a clock. Who joins a thread, or takes a lock or an item of it, learns its time.
 
-Two threads that each sleep for a second take one second together. So each thread that dpsim schedules has a clock. Who
-joins a thread, or takes a lock that it released, or an item that it put, learns its time.
-
-The clocks of ranks are connected, as on one machine. Before each message the rank tells dpsim its time, and an answer
-brings the largest time of the ranks that the call depends on (`dpsim.torch.times`):
+Before each message the rank tells dpsim its time, and an answer brings the largest time of the ranks that the call
+depends on (`dpsim.torch.times`):
 
     rank 0      sleep(0.3)      barrier                 # tells 0.3 s
     rank 1                      barrier     time()      # at least 0.3 s
 
-The warm parent installs these functions before it imports torch, so a module that imports a name from `time` or
-`datetime` imports these functions. In the warm parent they return the real time. Modules of Python's library that
-imported a name earlier keep the real time. The child tells dpsim the first read at each line of the program. A proof
-names these lines, because dpsim tries one order of times.
+The warm parent installs these functions before it imports torch, and they return the real time there. Modules of
+Python's library that imported a name earlier keep the real time. A proof names the lines that read the clock.
 """
 
 from __future__ import annotations
@@ -45,9 +40,8 @@ OF_WORK = ("process_time", "thread_time", "CLOCK_PROCESS_CPUTIME_ID", "CLOCK_THR
 
 
 class RankClock:
-    """The clock of a thread of this rank, in nanoseconds since the rank's start. `begun`: this process has become a
-    rank. `told`: the time that dpsim knows. `worked`: the time of all threads without sleeps and waits; only of the
-    main thread.
+    """A thread's clock, in ns since the rank's start. `told`: the time that dpsim knows. `worked`: the time of all
+    threads without sleeps and waits; only of the main thread.
     """
 
     def __init__(self, passed: int = 0) -> None:
@@ -95,9 +89,7 @@ def clock() -> RankClock:
 
 
 def install() -> None:
-    """Replaces the functions of `time` and `datetime` in this process and its forks. They read the real time until
-    `begin`.
-    """
+    """Replaces functions of `time` and `datetime`, also in forks. They read the real time until `begin`."""
     for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
         for full, unit in ((name, 1e9), (f"{name}_ns", 1)):
             _replace(time, full, lambda unit=unit, name=name: _now(name, unit))

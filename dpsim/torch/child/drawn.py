@@ -3,11 +3,10 @@
     install()       # once, in the warm parent, before any module imports the functions
     begin(rank)     # in the child
 
-`random`, `numpy.random` and torch's generator begin with a seed of the rank. `os.urandom` draws from a generator of the
-rank. All other entropy of Python's library and numpy comes from it: `secrets`, `uuid`, `SystemRandom`, and a `Random()`
-or a `default_rng()` without a seed. Names of temporary files do, too. So ranks that set no seed differ, and a hang that
-needs this shows. If it does not matter, a proof names the lines that draw without a seed: dpsim tries one seed a rank.
-torch's generator has no Python function for each draw: dpsim names the line of the next call.
+`random`, `numpy.random`, torch's generator and `os.urandom` begin with a seed of the rank. All other entropy of
+Python's library and numpy comes from the last: `secrets`, `uuid`, a `Random()` without a seed, names of temporary
+files. A proof names the lines that draw without a seed. torch's generator has no Python function for each draw, so
+dpsim names the line of the next call.
 
 The process id is fixed. A hash seed is the same in all children of one warm parent (`dpsim.torch.nursery`). Two seeds
 often agree in the last bit of a hash. So one more run inverts all bits of the hashes of odd ranks.

@@ -22,7 +22,6 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 MADE = {"os.rename": 1, "os.link": 1, "os.symlink": 1, "os.mkdir": 0, "sqlite3.connect": 0}
 """The audit events that make a file, and which of their arguments names it."""
 STARTED = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
-"""The audit events that start a process."""
 IN_CPP: dict[tuple[Any, str], Callable[..., Any]] = {
     (torch, "save"): lambda obj, f, *_, **more: f,
     (torch.jit, "save"): lambda m, f, *_, **more: f,
@@ -30,9 +29,7 @@ IN_CPP: dict[tuple[Any, str], Callable[..., Any]] = {
     (torch.UntypedStorage, "from_file"): lambda filename, shared, *_, **more: shared and filename,
     (_posixshmem, "shm_open"): lambda path, *_, **more: f"/dev/shm{path}",
 }
-"""The functions that write a file without an audit event. Each has a function that returns the name of the file from
-the same arguments.
-"""
+"""The functions that write a file without an audit event, each with the argument that names the file."""
 MOST = 20
 _written: dict[str, None] = {}
 

@@ -2,9 +2,8 @@
 
     site("all_reduce")              # "train:Trainer.step+3.all_reduce", the same in each run and on each rank
 
-A site names module, function, line within the function, and call. A place names file and line. This module skips the
-frames of torch, of Python's library and of dpsim. So the site of a call inside a library is the user's line that called
-the library. The child sends the place of a site to dpsim once, with up to three frames of the user.
+A site names module, function, line within the function, and call; a place, sent once a site, names file and line.
+Frames of torch, of Python's library and of dpsim are skipped, so a call inside a library has the user's line.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ _MARK = str(Path(__file__).parent.parent.parent / "mark.py")
 _PACKAGES = ("site-packages", "dist-packages")
 
 Begun: TypeAlias = tuple[str, CodeType, int, list[list[str]]]
-"""Module, code object, line and chain of calls of a user's frame."""
 
 _thread = threading.local()
 _users: dict[CodeType, bool] = {}
@@ -89,9 +87,7 @@ def site(op: str) -> str:
 
 
 def _site(code: CodeType, line: int, op: str, of: Callable[[], Begun]) -> str:
-    """Returns the site of the call `op` at a line, and sends its place to dpsim at the first call. `of`: finds the
-    place.
-    """
+    """Sends the place to dpsim at the first call. `of`: finds it."""
     known = _known_sites.get((code, line, op))
     if known is None:
         module, _, _, calls = of()

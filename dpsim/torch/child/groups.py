@@ -2,9 +2,8 @@
 
     ["start", number, group, call, about]       and a block: the elements that the rank sends
 
-`about` describes the call: dtype, elements, reduce, root, peer, tag, site, and for an all_to_all the counts sent and
-received. Ranks are global ranks in these messages. dpsim starts the call, and answers when the rank waits for it. torch
-2.13 renamed the methods for single tensors, so the class has both names.
+dpsim starts the call, and answers when the rank waits for it. Ranks are global ranks in these messages. torch 2.13
+renamed the methods for single tensors, so the class has both names.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ def _nothing(blocks: list[bytes]) -> None:
 
 
 class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
-    """A process group of this rank. `ranks`: its members as global ranks. `limit`: the time-out of each call in
-    nanoseconds, or None. `closed`: a call has timed out, so the rank cannot use the group any more.
-    """
+    """A process group. `ranks`: global ranks. `limit`: of each call in ns, or None. `closed`: by a time-out."""
 
     def __init__(self, rank: int, size: int, name: str, ranks: Sequence[int], whole: bool) -> None:
         super().__init__(rank, size)
@@ -128,9 +125,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
     # ---- forms of calls
 
     def _reduced(self, call: str, source: Any, target: Any, op: Any, root: int | None = None) -> Started:
-        """Starts a reduction of `source` over all members into `target`. `root`: the only receiver, a global rank, or
-        None for all.
-        """
+        """`root`: the only receiver, a global rank, or None for all."""
         numbers = in_reals(source)
         about = {"dtype": named(numbers.dtype), "elements": numbers.numel()}
         about["reduce"] = name_of(op, numbers.dtype, call)
@@ -151,9 +146,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._start("all_gather", [source], then, parts, **about)
 
     def _scattered(self, target: Any, pieces: Many, op: Any) -> Started:
-        """Starts a reduce_scatter: `target` receives the reduction of this member's piece. `pieces`: one for each
-        member.
-        """
+        """`pieces`: one for each member."""
         numbers = in_reals(target)
         about = {"dtype": named(numbers.dtype), "elements": numbers.numel() * len(pieces)}
         about["reduce"] = name_of(op, numbers.dtype, "reduce_scatter")
@@ -238,9 +231,7 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._start("barrier", [], _nothing)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Blocks until rank 0 has heard from all members. The default time-out counts here too. It passes only where
-        nothing else can happen. Raises RuntimeError then.
-        """
+        """Blocks until rank 0 has heard from all, or raises RuntimeError where nothing else can happen."""
         LOOPS.come()
         clocks.clock().works()
         ns = int((timeout or datetime.timedelta(minutes=30)).total_seconds() * 1e9)

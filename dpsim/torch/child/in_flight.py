@@ -54,13 +54,11 @@ class TensorsInFlight:
 
 
 def _state(tensor: Any) -> tuple[range, int]:
-    """Returns the memory of a tensor and a hash of its contents, which saves a copy of them."""
     contents = hash(content(tensor))  # first, since it refuses a tensor without strides, such as a sparse one
     return _memory(tensor), contents
 
 
 def _memory(tensor: Any) -> range:
-    """Returns the addresses from the first to the last element of a tensor."""
     if not tensor.numel():
         return range(0)
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))

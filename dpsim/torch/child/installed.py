@@ -52,9 +52,7 @@ _init, _new_group, _get_backend = c10d.init_process_group, c10d.new_group, c10d.
 
 
 def install() -> None:
-    """Replaces functions and classes of torch.distributed, and the functions and methods that dpsim does not
-    simulate.
-    """
+    """Replaces functions and classes of torch.distributed, also those that dpsim does not simulate."""
     dist.Backend.register_backend(OURS, _made, extended_api=True, devices=["cpu", "cuda"])
     own = {
         "init_process_group": init_process_group,
@@ -117,10 +115,7 @@ def init_process_group(
     *args: Any,
     **more: Any,
 ) -> None:
-    """Calls torch's function with a group of dpsim.
-
-    Raises NotCovered if `rank` or `world_size` differ from those of the simulated world.
-    """
+    """Makes a group of dpsim. Raises NotCovered if `rank` or `world_size` are not those of the simulated world."""
     from os import environ
 
     if _world["given"] and dist.is_initialized():  # the group that dpsim made before it called a function of the user
@@ -194,9 +189,7 @@ def get_backend(group: Any = None) -> str:
 
 
 def batch_isend_irecv(p2p_op_list: Any) -> Any:
-    """Calls the sends and receives as one batch. torch's own function batches only for the classes of its C++ backends.
-    NCCL groups the calls of a batch, so their order does not matter.
-    """
+    """Makes one batch, which torch does only for its C++ backends. NCCL groups it, so its order does not matter."""
     c10d._check_p2p_op_list(p2p_op_list)
     group = p2p_op_list[0].group or c10d.GroupMember.WORLD
     group._start_coalescing()

@@ -1,11 +1,8 @@
 """`threading.Lock` and `RLock` for a rank with several threads: a thread that waits for a lock waits in the simulation.
 
-dpsim schedules the threads of the process, one at a time (`dpsim.torch.child.threads`). So the state of a lock is a
-plain variable. A thread that finds the lock taken waits until the owner releases it. The conditions and barriers of
-`threading` use these locks.
-
-If two threads acquire a lock at a line of the user's program, the explorer tries both orders. If a library acquires a
-lock, the explorer tries only one order.
+dpsim schedules the threads of the process, one at a time (`dpsim.torch.child.threads`), so the state of a lock is a
+plain variable. If two threads acquire a lock at a line of the user's program, the explorer tries both orders. If a
+library acquires a lock, it tries only one.
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ numbers = itertools.count()
 """Numbers for the names of locks, queues, events and semaphores."""
 
 
-def by_user(depth: int = 2) -> bool:
+def by_user() -> bool:
     """Returns whether a line of the user's program calls the function that calls this one."""
-    return is_users(sys._getframe(depth).f_code)
+    return is_users(sys._getframe(2).f_code)
 
 
 class Lock:

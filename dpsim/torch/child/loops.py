@@ -3,12 +3,9 @@
     for batch in batches:           # the outermost loop that makes calls
         loss(batch)                 # all_reduce: step 0, 1, 2, ...
 
-Each call has a path: the frames of the user that lead to it, each with its place. A place is a line and an instruction,
-which distinguishes two calls on one line. A frame started a new round of a loop if its place is not after its place at
-the last call. The calls of a batch count as one call. The outermost frame with such a loop counts the steps.
-
-If a rank skips a call in one round, this round still counts if the rank makes another call in it. If the program marks
-its steps with `dpsim.mark.step`, dpsim uses these and infers none.
+Each call has a path: the frames of the user that lead to it, each with its place, a line and an instruction. A frame
+started a new round if its place is not after its place at the last call. A batch counts as one call. The outermost
+frame with such a loop counts the steps. A program that marks its steps has only these (`dpsim.mark.step`).
 """
 
 from __future__ import annotations
@@ -26,9 +23,7 @@ Level: TypeAlias = tuple[int, tuple[int, int]]
 
 
 class Loops(threading.local):
-    """The loops of one thread of this rank. `said`: the steps that the program marked, the same list for all
-    threads.
-    """
+    """The loops of one thread of this rank. `said`: the steps that the program marked, in one list for all threads."""
 
     said: list[int] = []  # noqa: RUF012  # one for all threads
 

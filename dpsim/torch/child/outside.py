@@ -33,9 +33,7 @@ def touched(kind: str) -> None:
 
 
 def touched_through(kind: str) -> None:
-    """The same for the innermost line of the program or of a package, also through a library. A library starts a
-    thread, or makes the next call after a draw from torch's generator.
-    """
+    """The same for the innermost line of the program or a package, through a library that starts a thread or draws."""
     frame = users_frame()
     if frame is not None:
         _tell(kind, frame)

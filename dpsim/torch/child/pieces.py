@@ -31,16 +31,12 @@ def checked(tensor: Any) -> Any:
 
 
 def in_reals(tensor: Any) -> Any:
-    """Returns a complex tensor as pairs of real numbers, the form in which torch reduces it, and another tensor
-    unchanged.
-    """
+    """Returns a complex tensor as pairs of reals, as torch reduces it, and another tensor unchanged."""
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def content(tensor: Any) -> bytes:
-    """Returns the elements of a tensor as bytes, in order. Its memory stays resizable, which `Tensor.numpy` would end,
-    and FSDP resizes memory.
-    """
+    """Returns the elements as bytes. The memory stays resizable for FSDP, which `Tensor.numpy` would end."""
     flat = checked(tensor).detach().contiguous()
     if flat.is_complex():
         flat = torch.view_as_real(flat.resolve_conj())
@@ -57,9 +53,7 @@ def content(tensor: Any) -> bytes:
 
 
 def fill(tensor: Any, block: bytes) -> None:
-    """Writes the elements in `block` into a tensor with the same number of elements. Does nothing for an empty
-    block.
-    """
+    """Writes the elements of `block` into a tensor of their number. Does nothing for an empty block."""
     if not block:
         return
     with torch.no_grad():
@@ -78,9 +72,7 @@ def cut(block: bytes, count: int) -> list[bytes]:
 
 
 def chunks(tensor: Any, count: int) -> list[Any]:
-    """Returns `count` equal pieces of a tensor. They are views if it is contiguous. Raises ValueError if the sizes
-    differ.
-    """
+    """Returns `count` equal pieces; views if it is contiguous. Raises ValueError if the sizes differ."""
     if not tensor.numel():
         return [tensor.reshape(-1)] * count
     if tensor.numel() % count:
@@ -94,10 +86,8 @@ def split(tensor: Any, sizes: Any, count: int) -> list[Any]:
 
 
 def alike(call: str, parts: Sequence[Any], one: Any, count: int) -> list[Any]:
-    """Returns `parts`, the tensors of all members at the root.
-
-    Raises ValueError, as torch does, if the number of tensors is not `count`, or if one differs from `one` in size or
-    type.
+    """Returns `parts`, the tensors at the root. Raises ValueError, as torch does, for another number than `count`, or
+    if one differs from `one` in size or type.
     """
     if len(parts) != count:
         raise ValueError(f"ProcessGroup::{call}: {len(parts)} tensors at the root; expected {count}, one a rank")

@@ -1,11 +1,10 @@
 """The socket between a rank's process and dpsim: the process sends messages, and blocks where it needs an answer.
 
     tell(["step", 3])                           # returns at once
-    answer, blocks = ask(["wait", [4]])         # blocks until dpsim answers
+    answer, blocks = ask(["wait", [4]])         # blocks until the simulation has reached that call
 
-A rank runs ahead of the simulation until it needs an answer. dpsim answers when the simulation has reached that call.
-If the answer is an error, `ask` raises it. If dpsim schedules the threads of the process (`dpsim.torch.child.threads`),
-nearly every message waits for an answer, because dpsim may continue another thread at this call.
+If dpsim schedules the threads of the process (`dpsim.torch.child.threads`), nearly every message waits for an answer,
+because dpsim may continue another thread at this call.
 """
 
 from __future__ import annotations
@@ -108,9 +107,7 @@ def _leave() -> None:
 
 
 def tell(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
-    """Sends a message that needs no answer. The pipe collects it until the next `flush`. Ends the process if dpsim has
-    ended.
-    """
+    """Sends a message without an answer at the next `flush`. Ends the process if dpsim has ended."""
     if held and message[0] not in AHEAD:
         ask(message, blocks)
     else:
@@ -147,10 +144,8 @@ def may_speak() -> bool:
 
 
 def foreign() -> NotCovered:
-    """Returns the error for a thread that Python did not start.
-
-    If dpsim schedules no threads in this process yet, it runs the program again and schedules them. Until dpsim ends
-    this process, the thread waits here.
+    """Returns the error for a thread that Python did not start. If dpsim schedules no threads here yet, it runs the
+    program again and does; until then the thread waits here.
     """
     if _pipe and not held:
         with suppress(wire.Closed):
@@ -173,9 +168,7 @@ def flush() -> None:
 
 
 def ask(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
-    """Sends a message and waits for the answer. Returns its value and its blocks. Raises the error of the simulated
-    call.
-    """
+    """Sends a message, and returns value and blocks of the answer. Raises the error of the simulated call."""
     say(message, blocks)
     return heard()
 

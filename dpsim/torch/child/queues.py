@@ -1,27 +1,35 @@
-"""Queues, conditions, events and semaphores for a rank whose threads dpsim schedules. They use
-`dpsim.torch.child.locks`.
+"""Queues, conditions, events, semaphores and futures for a rank whose threads dpsim schedules.
 
 The explorer tries both orders of two threads that put into one queue, or that get from it. It also tries both orders of
 a release and a non-blocking acquire of a semaphore, because executors use these. For an event it tries both orders only
 if a line of the user's program uses the event.
+
+The end of a job of `concurrent.futures` conflicts with the ends of other jobs, and with each look at what has ended.
+`result` waits, so it needs no choice.
 """
 
 from __future__ import annotations
 
 import _thread
+import concurrent.futures as package
 import queue
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import _base
 from typing import Any
 
-from dpsim.torch.child import futures
 from dpsim.torch.child.clocks import clock
 from dpsim.torch.child.locks import Lock, RLock, by_user, numbers
 from dpsim.torch.child.threads import Speaker, choose, let, stand
 
 _KEPT = ("concurrent.futures.thread",)
 """Modules that were imported before the patch. `install` replaces their locks as well."""
+
+ENDS = ("set_result", "set_exception")
+LOOKS = ("done", "add_done_callback")
+LOOPS = ("as_completed", "wait")
 
 
 class SimpleQueue:
@@ -116,9 +124,7 @@ class HeldEvent(threading.Event):
 
 
 class Condition(threading.Condition):
-    """Replaces `threading.Condition`. If the user's program created it, the explorer tries each thread as the first
-    owner of its lock, also after a notification.
-    """
+    """Replaces `threading.Condition`. For the user's, the explorer tries each first owner of its lock."""
 
     def __init__(self, lock: Any = None) -> None:
         super().__init__(lock)
@@ -186,8 +192,31 @@ def install() -> None:
     ):
         for name, kind in names.items():
             setattr(module, name, kind)
-    futures.install()
+    _install_futures()
     for kept in [sys.modules[name] for name in _KEPT if name in sys.modules]:
         for key, value in [*vars(kept).items()]:
             if isinstance(value, true):
                 setattr(kept, key, Lock())
+
+
+def _install_futures() -> None:
+    for name in (*ENDS, *LOOKS):
+        setattr(_base.Future, name, _choosing(getattr(_base.Future, name), name in ENDS))
+    for name in LOOPS:
+        function = _choosing(getattr(_base, name), False)
+        for module in (_base, package):
+            setattr(module, name, function)
+    _base.Future.__hash__ = _by_number  # type: ignore[method-assign]
+
+
+def _choosing(original: Callable[..., Any], changes: bool) -> Callable[..., Any]:
+    def called(*args: Any, **more: Any) -> Any:
+        choose("futures", changes)
+        return original(*args, **more)
+
+    return called
+
+
+def _by_number(self: Any) -> int:
+    """Returns a number as hash, so that a set of futures has the same order in each run."""
+    return int(vars(self).setdefault("_number", next(numbers)))

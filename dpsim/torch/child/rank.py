@@ -30,7 +30,6 @@ import torch.distributed as dist
 
 from dpsim.torch.child import clocks, drawn, files, installed, threads, works
 from dpsim.torch.child.frames import raised_at
-from dpsim.torch.child.long_errors import cut_in_the_middle
 from dpsim.torch.child.pipe import ANSWERS, open_pipe, refused_in_threads, say, tell
 from dpsim.torch.child.uncovered import CannotRun, NotCovered
 from dpsim.torch.wire import Pipe, checked
@@ -39,6 +38,8 @@ PRINT = "DPSIM_TORCH_PRINT"
 """An environment variable. If it is set, ranks print to the output of dpsim; otherwise their output is discarded."""
 LOCAL = "127.0.0.1"
 PORT = "29401"
+HEAD, TAIL = 500, 1_400
+"""The characters of an exception's text that stay at its beginning and at its end, because a journal keeps 2,000."""
 
 
 def begin(pipe: Pipe) -> NoReturn:
@@ -77,9 +78,7 @@ def begin(pipe: Pipe) -> NoReturn:
 
 
 def become(rank: int, size: int) -> None:
-    """Sets the environment variables of a rank, and fixes all that would differ between two runs: seeds, clock,
-    memory.
-    """
+    """Sets the environment variables of a rank, and fixes what would differ between runs: seeds, clock, memory."""
     number, count = str(rank), str(size)
     os.environ.update(RANK=number, LOCAL_RANK=number, ROLE_RANK=number, GROUP_RANK="0", TORCHELASTIC_RESTART_COUNT="0")
     os.environ.update(WORLD_SIZE=count, LOCAL_WORLD_SIZE=count, ROLE_WORLD_SIZE=count, GROUP_WORLD_SIZE="1")
@@ -109,7 +108,6 @@ def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> No
 
 
 def _compiled(file: Path) -> None:
-    """Raises CannotRun if the file is not valid Python."""
     try:
         compile(file.read_bytes(), str(file), "exec")
     except (SyntaxError, ValueError) as error:
@@ -117,7 +115,6 @@ def _compiled(file: Path) -> None:
 
 
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """Imports the file under the name that its package gives it, and returns its function `name`. Raises CannotRun."""
     parts, folder = [file.stem], file.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
@@ -136,9 +133,18 @@ def _function(file: Path, name: str) -> Callable[..., Any]:
 
 
 def _takes(called: Callable[..., Any]) -> int:
-    """Returns how many positional arguments the function takes, at most two."""
     kinds = [one.kind for one in inspect.signature(called).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return 2
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return min(sum(kind in plain for kind in kinds), 2)
+
+
+def cut_in_the_middle(text: str) -> str:
+    """Returns a text without its middle, because the last line often names the exception of a traceback in the text.
+
+    >>> cut_in_the_middle("short"), cut_in_the_middle("a" * 1_000 + "b" * 2_000)[495:535]
+    ('short', 'aaaaa ... 1,100 characters cut ... bbbbb')
+    """
+    left = len(text) - HEAD - TAIL
+    return text if left <= 50 else f"{text[:HEAD]} ... {left:,} characters cut ... {text[-TAIL:]}"

@@ -30,10 +30,7 @@ WHOLE = (torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
 
 
 def name_of(op: Any, dtype: Any, call: str) -> str:
-    """Returns the name of the reduction `op` for elements of `dtype` in the call `call`.
-
-    Raises RuntimeError where gloo raises it, and NotCovered for a reduction that dpsim does not simulate.
-    """
+    """Returns the name of a reduction. Raises RuntimeError where gloo does, or NotCovered."""
     op = getattr(op, "op", op)
     name = next((name for known, name in NAMES.items() if op == known), None)
     if name is None:

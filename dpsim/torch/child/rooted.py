@@ -16,9 +16,7 @@ Many = Sequence[Any]
 
 
 class RootedCalls:
-    """The part of `RankGroup` with gather and scatter. `ranks`: the members as global ranks. `index`: the rank in the
-    group.
-    """
+    """The part of `RankGroup` with gather and scatter. `ranks`: global ranks. `index`: the rank in the group."""
 
     index: int
     count: int

@@ -152,9 +152,7 @@ class FileStore(RankStore):
 
 
 class PrefixStore(dist.PrefixStore):  # type: ignore[misc]
-    """torch's class, with a reference to the Python store. The C++ object alone would lose a store that Python has
-    collected.
-    """
+    """Keeps a reference to the Python store, because the C++ object alone would lose it to the collector."""
 
     def __init__(self, prefix: str, store: Any) -> None:
         super().__init__(prefix, store)

@@ -8,12 +8,8 @@ sends a message that needs an answer. Then the simulation chooses the next threa
     main    starts u1    all_reduce on g1            joins u1
     u1                                 all_reduce on g2          # g2 before g1, or g1 before g2
 
-The thread that sent the message reads the next answer from the pipe. If the answer is for another thread, the reader
-hands it over and blocks, and the other thread continues. So exactly one thread runs at a time, and a schedule gives the
-same run each time.
-
-The threads use the locks and queues of `dpsim.torch.child.locks` and `queues`, so that dpsim sees which thread waits
-for which other thread.
+The sender reads the next answer. If it is for another thread, the reader hands it over and blocks. So a schedule gives
+the same run each time. The locks and queues are those of `dpsim.torch.child`, so dpsim sees who waits for whom.
 """
 
 from __future__ import annotations
@@ -40,9 +36,7 @@ _STARTERS = ("_start_new_thread", "_start_joinable_thread")
 
 
 class Speaker:
-    """A thread that may send messages to dpsim. `stands`: how often it has waited for another thread. `clock`: its
-    clock, which begins with the time of the thread that starts it.
-    """
+    """A thread that may send messages. `stands`: how often it waited. `clock`: begins with that of its maker."""
 
     def __init__(self, name: str, its: RankClock) -> None:
         self.name = name
@@ -88,7 +82,6 @@ class Speaker:
 _numbers = itertools.count()
 _named: dict[str, Speaker] = {}
 _speaks: dict[int, Speaker] = {}
-"""Maps the identifier of a thread to its Speaker."""
 
 
 def me() -> Speaker | None:
@@ -97,10 +90,8 @@ def me() -> Speaker | None:
 
 
 def stand(what: str, among: list[Speaker], timeout: float | None) -> bool:
-    """Blocks the calling thread until another one wakes it. Returns whether one did before the time-out.
-
-    `what`: the lock or queue, for the report. `among`: the waiters of that lock. `timeout`: seconds, or None for no
-    limit.
+    """Blocks the calling thread until another one wakes it; returns whether one did within `timeout` seconds. `what`:
+    the lock or queue, for the report. `among`: the waiters of that lock.
     """
     own = me()
     if own is None:
@@ -123,9 +114,7 @@ def let(other: Speaker) -> None:
 
 
 def choose(what: str, changes: bool = True) -> None:
-    """Tells dpsim that this thread uses the object `what`. If one of two uses changes it, the explorer tries both
-    orders.
-    """
+    """Tells dpsim that this thread uses an object. If a use changes it, the explorer tries both orders."""
     pipe.ask(["choose", what, changes, site(what.partition(".")[0])])
 
 
@@ -233,9 +222,7 @@ def _in_any_order(run: Callable[[], None]) -> Callable[[], None]:
 
 
 def join_rest() -> None:
-    """Waits for threads that are no daemons. Python does this at the end of a process, but in C code, which dpsim
-    cannot see.
-    """
+    """Waits for threads that are no daemons, as Python does at the end in C code, which dpsim cannot see."""
     while rest := [one for one in threading.enumerate() if not one.daemon and _runs_beside(one)]:
         rest[0].join()
 
@@ -268,9 +255,7 @@ def _join_by_asking() -> None:
         return False
 
     def by_number(self: threading.Thread) -> int:
-        """Returns a number as hash, so that a set of threads has the same order in each run. Executors have
-        such sets.
-        """
+        """Executors have sets of threads, whose order has to be the same in each run."""
         return int(vars(self).setdefault("_number", next(_numbers)))
 
     threading.Thread.__hash__ = by_number  # type: ignore[method-assign,assignment]
@@ -289,7 +274,6 @@ def _raised(args: Any) -> None:
 
 
 def _word(name: str) -> str:
-    """Returns a name that no other thread of this rank has had."""
     word = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).strip("_") or "thread"
     found, number = word, 1
     while found in _named:

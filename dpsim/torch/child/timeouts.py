@@ -10,10 +10,8 @@ dpsim follows what we measured on gloo (torch 2.13):
 * If the time-out of a group passes, or of a wait for a transfer: "Timed out waiting 2000ms for recv operation to
   complete". After this, each call of the rank on that group raises "Application timeout caused pair closure".
 
-On gloo, the peers of the rank whose time-out passed then raise "Connection closed by peer". In dpsim, that rank aborts
-the group, and a peer waits until its own time-out passes. The rank sends dpsim the abort before its next message. It
-sends no abort if the error ends the rank, because dpsim then reports the end of the rank. The long default time-outs of
-torch never pass in dpsim.
+The peers then raise "Connection closed by peer" on gloo. In dpsim, a peer waits until its own time-out passes. The rank
+aborts the group before its next message, unless the error ends the rank.
 """
 
 from __future__ import annotations
@@ -51,10 +49,7 @@ def nanoseconds(timeout: Any) -> int | None:
 
 
 def stand(call: StartedCall, timeout: Any, where: str) -> None:
-    """Blocks until a call is over, at most for `timeout` and the time-out of its group. `where`: the site of the wait.
-
-    Raises RuntimeError with torch's text if the time has passed.
-    """
+    """Blocks until a call is over. Raises RuntimeError with torch's text after `timeout` or the group's time-out."""
     refuse_closed(call.group)
     own, limit = nanoseconds(timeout), call.group.limit
     least = min([ns for ns in (own, limit) if ns is not None], default=None)

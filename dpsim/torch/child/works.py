@@ -27,7 +27,6 @@ from dpsim.torch.child.pipe import ask, did, held, tell
 from dpsim.torch.child.timeouts import StartedCall, stand
 
 Then = Callable[[list[bytes]], None]
-"""A function that receives the blocks of an answer."""
 
 _open: dict[int, Started] = {}
 """The Works that the program has not waited for, by the number of their first call."""
@@ -37,9 +36,7 @@ _noted: list[bool] = []
 
 
 class Started(Work):
-    """A Work of one or more calls. `todo`: the calls whose answer the rank has not read yet, each with the function for
-    its answer. `out`: the result. `librarys`: a library of torch started the call.
-    """
+    """A Work of some calls. `todo`: those without an answer, with a function for it. `librarys`: torch made it."""
 
     def __init__(self, todo: Sequence[tuple[StartedCall, Then]], out: Any = None, librarys: bool = False) -> None:
         super().__init__()
@@ -112,9 +109,7 @@ class Started(Work):
         return self.out
 
     def get_future(self) -> Any:
-        """Returns a future. Python code receives one that waits later. C++ code receives a completed one: dpsim sees no
-        wait in C++.
-        """
+        """Python code receives a future that waits later. C++ receives a completed one, as dpsim sees no wait there."""
         caller = sys._getframe(1)
         if "get_future" in caller.f_code.co_names:
             return Later(self)
@@ -183,10 +178,7 @@ def joined(works: Sequence[Started], out: Any = None) -> Started:
 
 
 def from_library() -> bool:
-    """Returns whether a library of torch makes the current call.
-
-    If a library does, other code of torch is between the user's frame and the function of torch.distributed.
-    """
+    """Whether torch calls: then code of torch stands between the user's frame and torch.distributed."""
     frame: Any = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code):
         name = str(frame.f_globals.get("__name__", ""))

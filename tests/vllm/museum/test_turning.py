@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dpsim.campaign.alternatives import turning_of
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
-from dpsim.campaign.turns import turning_of
 from dpsim.contract.schedule import Strategy
 from dpsim.contract.world import Run
 from dpsim.diagnose.turning_text import no_return, to_swap
