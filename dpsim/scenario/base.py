@@ -77,9 +77,7 @@ RankNumber = Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)]
 
 
 def _decimal(key: Any) -> Any:
-    """Turns a rank that is a key in JSON, so a text, into a number. It accepts only one spelling of each number,
-    because 1 and 01 would otherwise be two keys for one rank.
-    """
+    """A rank that is a key in JSON is text. One spelling only, because 1 and 01 would be two keys for one rank."""
     if isinstance(key, str):
         if not re.fullmatch(r"-?(0|[1-9][0-9]*)", key):
             raise PydanticKnownError("int_parsing")

@@ -34,7 +34,6 @@ def described(kind: type[BaseModel]) -> dict[str, str]:
 
 @functools.cache
 def _classes(module: str) -> dict[str, Fields]:
-    """Returns the fields of each class in a module, by the qualified name of the class."""
     try:
         source = inspect.getsource(sys.modules[module])
     except (KeyError, OSError, TypeError):
@@ -52,7 +51,6 @@ def _within(body: Sequence[ast.stmt], above: str) -> Iterator[tuple[str, Fields]
 
 
 def _fields(body: Sequence[ast.stmt]) -> Fields:
-    """Returns the annotated names of a class, each with the docstring directly below it."""
     found: Fields = {}
     for one, below in zip(body, [*body[1:], None], strict=True):
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):

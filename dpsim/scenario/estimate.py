@@ -41,8 +41,6 @@ def _ignore_text(text: str) -> None:
 
 @dataclass
 class _Allowed:
-    """The settings of this process."""
-
     most: int = MOST
     tell: Callable[[str], None] = _ignore_text
     told: str = ""

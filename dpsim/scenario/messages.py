@@ -23,9 +23,7 @@ from dpsim.scenario.errors import shown
 
 
 def _content(value: Any) -> Any:
-    """Returns the content as a program receives it, with tuples for lists. Refuses None, which a poll of an empty
-    mailbox returns.
-    """
+    """Tuples for lists. Refuses None, which a poll of an empty mailbox returns."""
     if value is None:
         refuse(Problem((), "nothing is what a poll gives for an empty mailbox, and no message; expected plain data"))
     return _plain(value)

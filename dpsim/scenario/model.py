@@ -96,7 +96,6 @@ class Scenario(Parameters):
                 yield (*path, "culprit", "rank"), expect.culprit.rank
 
     def _wrong_ranks(self) -> Iterator[Problem]:
-        """Yields a problem for each rank that the world lacks."""
         size = self.size
         has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
         yield from (
@@ -106,7 +105,6 @@ class Scenario(Parameters):
         )
 
     def _wrong_groups(self) -> Iterator[Problem]:
-        """Yields a problem for each communicator that does not exist, or that lacks the named rank or root."""
         injected: list[tuple[KeyPath, FaultSpec | KillSpec | DelaySpec]] = []
         injected += [(("faults", i), fault) for i, fault in enumerate(self.faults)]
         injected += [(("delays", i), delay) for i, delay in enumerate(self.delays)]
@@ -126,9 +124,7 @@ class Scenario(Parameters):
                     yield Problem((*path, *key), message)
 
     def _same_op_twice(self) -> Iterator[Problem]:
-        """Yields a problem for a second fault at one op, and for a second kill of a rank, because only one could
-        happen.
-        """
+        """Of two faults at one op, or two kills of a rank, only one could happen."""
         first: dict[Any, int] = {}
         for i, fault in enumerate(self.faults):
             if isinstance(fault, KillSpec):
@@ -143,7 +139,6 @@ class Scenario(Parameters):
                 yield Problem(("faults", i), f"a second fault at {op}, as faults[{earlier}]; expected one fault an op")
 
     def _same_port_twice(self) -> Iterator[Problem]:
-        """Yields a problem for a second program on one port."""
         first: dict[tuple[int, int], int] = {}
         for i, taken in enumerate(self.ports):
             earlier = first.setdefault((taken.node, taken.port), i)
@@ -153,7 +148,6 @@ class Scenario(Parameters):
                 )
 
     def _expected_but_off(self) -> Iterator[Problem]:
-        """Yields a problem for each expected finding whose class is switched off."""
         for i, pattern in enumerate(self.checks.switched_off):
             for path, expect in self._expected():
                 klass = expect.expected(self.protocol.caught_as).klass
@@ -162,7 +156,6 @@ class Scenario(Parameters):
                     yield Problem(("checks", "switched_off", i), message)
 
     def _expected(self) -> Iterator[tuple[KeyPath, ExpectAny]]:
-        """Yields the expectation of a run, and that of all schedules, each with its path."""
         yield ("expect",), self.expect
         if self.expect.explored is not None:
             yield ("expect", "explored"), self.expect.explored

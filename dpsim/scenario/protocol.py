@@ -56,7 +56,6 @@ class ProtocolChoice(StrictModel):
         return self
 
     def _check_pieces(self, known: Mapping[str, tuple[str, ...]]) -> None:
-        """Refuses a piece that the program lacks, and a form that a piece lacks."""
         if not known and (self.pieces or self.allow_refused):
             key = "pieces" if self.pieces else "allow_refused"
             self._refuse(key, f"the forms of {self.name} have no pieces to swap; remove it")

@@ -62,7 +62,6 @@ def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
 
 
 def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
-    """Returns a schema that selects the schema of a program by the protocol."""
     kinds = dict.fromkeys([default_type(), *named.values()])
     found, every = models_json_schema([(kind, "validation") for kind in kinds], ref_template=TEMPLATE)
     definitions = every["$defs"]
@@ -84,7 +83,7 @@ def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
 
 
 def _of_draft_07(node: Any) -> None:
-    """Renames pydantic's `prefixItems`, a schema for each position of a list, to draft 07's `items`."""
+    """Draft 07 names pydantic's `prefixItems`, a schema for each position of a list, `items`."""
     if isinstance(node, dict) and isinstance(node.get("prefixItems"), list):
         node["items"] = node.pop("prefixItems")
     for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -101,7 +100,6 @@ def schema_text(protocols: Iterable[ProtocolEntry] = ()) -> str:
 
 
 def _describe(definitions: Mapping[str, dict[str, Any]]) -> None:
-    """Adds docstrings as descriptions to the fields of models from other packages."""
     kinds = {kind.__name__: kind for kind in _derived(BaseModel)}
     for name, definition in definitions.items():
         kind = kinds.get(name)
@@ -121,7 +119,6 @@ def _derived(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Allows a bare name for the protocol, and a number for its form."""
     reference = scenario["properties"]["protocol"]
     choice = reference if "$ref" in reference else {"$ref": TEMPLATE.format(model="ProtocolChoice")}
     form = definitions[_name(choice)]["properties"]["form"]
@@ -133,7 +130,6 @@ def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> No
 
 
 def _shorten(definitions: Iterable[dict[str, Any]]) -> None:
-    """Removes titles that only repeat the key, and empty defaults."""
     for field in [field for one in definitions for field in one.get("properties", {}).values()]:
         field.pop("title", None)
         if field.get("pattern") == PATTERN and "default" in field:

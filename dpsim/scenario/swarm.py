@@ -154,7 +154,6 @@ def _one(base: Scenario, places: Sequence[Place], drawn: Swarm, rng: random.Rand
 
 
 def _where(places: Sequence[Place], kind: str) -> list[Place]:
-    """Returns the ops at which a fault of this kind has an effect."""
     if kind == "delay":
         return [place for place in places if place.can_be_late]
     if kind == "timeout":

@@ -184,7 +184,6 @@ def _is_record(raw: RawRecord) -> bool:
 
 
 def _comparable(journal: list[RawRecord]) -> list[RawRecord]:
-    """Returns the journal without places in the source and in memory, and without planted faults."""
     return [
         (*raw[:WHERE], *raw[WHERE + 1 : ALLOC_PLACE if raw[KIND] == "alloc" else None])
         for raw in journal
@@ -200,7 +199,7 @@ def _by_thread(journal: list[RawRecord]) -> dict[str, list[RawRecord]]:
 
 
 def _raised(run: Run, expected: Run) -> str:
-    """Returns the exceptions of ranks that should not raise, because they explain more than the first difference."""
+    """Exceptions of ranks that should not raise explain more than the first difference."""
     ranks = [rank for rank, end in enumerate(run.ends) if end == "raised" != expected.ends[rank]]
     return "".join(f"; rank {rank} {as_record(run.journals[rank][-1]).describe()}" for rank in ranks)
 

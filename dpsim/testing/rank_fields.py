@@ -52,7 +52,7 @@ def rank_fields(program: type[Program[Any]]) -> dict[str, tuple[int, int]]:
 
 
 def _ranks(program: type[Program[Any]], model: type[BaseModel], values: dict[str, int]) -> int | None:
-    """How many ranks the program has with these values, and defaults for the rest; None if the model refuses them."""
+    """None if the model refuses the values."""
     with suppress(Exception):  # what a validator, or the user's own function, raises
         return program.ranks(model.model_validate(values))
     return None

@@ -105,7 +105,6 @@ def with_params(
 
 
 def _places(scenario: Scenario) -> list[Place]:
-    """Returns the ops of a run without faults."""
     from dpsim.campaign.subject import Subject
     from dpsim.campaign.swarm import places
     from dpsim.sim.backend import SimBackend
@@ -117,9 +116,7 @@ def _places(scenario: Scenario) -> list[Place]:
 
 @st.composite
 def _faults(draw: st.DrawFn, places: Sequence[Place], most: int, kinds: Sequence[str]) -> list[dict[str, Any]]:
-    """Draws the kinds that are possible in this example first, and prints them (`dpsim.scenario.swarm` explains
-    why).
-    """
+    """Draws the possible kinds first, and prints them (`dpsim.scenario.swarm` says why)."""
     possible = [kind for kind in kinds if draw(st.booleans())] or list(kinds[:1])
     if most and currently_in_test_context():
         note(f"faults that were possible: {', '.join(possible)}")

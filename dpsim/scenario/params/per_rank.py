@@ -89,7 +89,7 @@ class PerRank(Generic[T]):
 
 
 def _written(value: Any) -> Any:
-    """Returns the plain value. A default may be a bare value, because pydantic does not validate defaults."""
+    """A default may be a bare value, because pydantic does not validate defaults."""
     return value.plain() if isinstance(value, PerRank) else value
 
 
@@ -144,7 +144,6 @@ def _inner(value: Any, part: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as a file has it. Accepts a PerRank, and a mapping whose keys are numbers."""
     value = value.plain() if isinstance(value, PerRank) else value
     return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else value
 

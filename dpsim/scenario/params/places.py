@@ -49,9 +49,7 @@ def _place(loc: tuple[int | str, ...], value: Any) -> KeyPath:
 
 
 def _line(path: KeyPath, same: list[ErrorDetails]) -> InitErrorDetails:
-    """Returns one line for all errors of a place. A single error keeps its type, because `yaml.messages` knows the
-    types.
-    """
+    """A single error keeps its type, because `yaml.messages` knows the types."""
     first = same[0]
     kinds = list(dict.fromkeys(one["msg"] for one in same))
     if len(kinds) > 1:

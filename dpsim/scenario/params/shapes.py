@@ -131,7 +131,6 @@ def _words(shape: Shape) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Returns a value as YAML has it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value.plain() if isinstance(value, PerRank) else getattr(value, "value", value))

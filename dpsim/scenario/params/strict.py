@@ -48,9 +48,7 @@ def _extra(found: Iterable[tuple[KeyPath, Any]]) -> list[InitErrorDetails]:
 
 
 def _with_defaults_read(model: type[BaseModel], made: Any) -> Any:
-    """Returns the parameters after a second validation, because pydantic does not validate defaults. Raises
-    ValueError.
-    """
+    """A second validation, because pydantic does not validate defaults. Raises ValueError."""
     name = model.__qualname__
     if not isinstance(made, model):
         raise ValueError(f"a validator of {name} returned {shown(made)}; expected the model itself")
@@ -65,7 +63,6 @@ def _with_defaults_read(model: type[BaseModel], made: Any) -> Any:
 
 
 def _knows(model: type[BaseModel], key: Any) -> bool:
-    """Returns whether the model has a field with this key, or allows extra keys."""
     if model.model_config.get("extra") == "allow":
         return True
     by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
@@ -120,7 +117,6 @@ def refuse_unwritable(model: type[BaseModel]) -> None:
 
 
 def _models(annotation: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
-    """Yields each model in an annotation once."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in seen:
         seen.add(annotation)
         yield annotation

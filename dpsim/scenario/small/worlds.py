@@ -130,7 +130,6 @@ class SmallParams(NamedTuple):
 
 
 def _limits(text: str, shapes: Mapping[str, Shape]) -> dict[str, int | None]:
-    """Parses sizes such as "interval=3,eager". Raises ScenarioError."""
     found: dict[str, int | None] = {}
     known = [name for key, shape in shapes.items() for name in _names(key, shape)]
     for word in text.split(","):
@@ -147,7 +146,6 @@ def _limits(text: str, shapes: Mapping[str, Shape]) -> dict[str, int | None]:
 
 
 def _names(name: str, shape: Shape) -> Iterator[str]:
-    """Yields the names of all parameters that can have a size."""
     yield name
     if isinstance(shape, Fields):
         for key, inner in shape.fields.items():
@@ -161,7 +159,7 @@ def _names(name: str, shape: Shape) -> Iterator[str]:
 
 
 def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[Any]:
-    """Returns the plain parameters of all worlds, sorted by the distance of their values from the smallest ones."""
+    """Sorted by the distance of the values from the smallest ones."""
     given = base.protocol.plain_params
     every = {name: list(enumerate(values(shape, name, limits, given[name]))) for name, shape in shapes.items()}
     spread = {name: every.pop(name) for name, shape in shapes.items() if isinstance(shape, Each) and name in limits}
@@ -186,18 +184,14 @@ def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[
 def _of_ranks(
     plain: Mapping[str, Any], size: int, far: int, spread: Mapping[str, list[tuple[int, Any]]]
 ) -> Iterator[tuple[int, Any]]:
-    """Yields the combinations of all values for each rank. `far`: the distance of the other parameters from their
-    smallest.
-    """
+    """`far`: the distance of the other parameters from their smallest."""
     for chosen in product(*(product(one, repeat=size) for one in spread.values())):
         own = {name: PerRank.of(one for _, one in ranks).plain() for name, ranks in zip(spread, chosen, strict=True)}
         yield far + sum(at for ranks in chosen for at, _ in ranks), {**plain, **own}
 
 
 def _sizes(base: Scenario, plain: Mapping[str, Any], spread: Mapping[str, list[tuple[int, Any]]]) -> list[int]:
-    """Returns the numbers of ranks that a combination may have. There are several if values of single ranks
-    define it.
-    """
+    """There are several if values of single ranks define the number of ranks."""
     if not spread:
         size = _ranks(base, plain)
         return [] if size is None else [size]
@@ -208,13 +202,11 @@ def _sizes(base: Scenario, plain: Mapping[str, Any], spread: Mapping[str, list[t
 
 
 def _ranks(base: Scenario, plain: Mapping[str, Any]) -> int | None:
-    """Returns the number of ranks of a world with these parameters, or None if there is no such world."""
     params = read(base, plain)
     return None if params is None else ranks_of(registry.protocol(base.protocol.name).program, params)[0] or None
 
 
 def _of_each_rank(plain: Mapping[str, Any], names: Sequence[str], size: int) -> dict[str, Any]:
-    """Returns plain parameters, to compare them: each of `names` becomes a list with the values of `size` ranks."""
     found = dict(plain)
     for name in names:
         value = plain[name] if isinstance(plain[name], Mapping) else {OTHERS: plain[name]}

@@ -156,7 +156,6 @@ def _got(value: Any) -> str:
 
 
 def _number_hint(value: Any) -> str:
-    """Returns a hint for a text that looks like a number but is none."""
     if not isinstance(value, str):
         return ""
     text = value.strip()
@@ -220,7 +219,6 @@ def _unknown_key(key: str, path: KeyPath, models: Models, of: type[Scenario]) ->
 
 
 def _some(known: list[str]) -> str:
-    """Returns the names. For a long list it returns the first ones, and the file that has all."""
     if len(known) <= MANY_KEYS:
         return ", ".join(known)
     return f"{', '.join(known[:FEW_KEYS])} and {len(known) - FEW_KEYS} more, all in docs/scenario.schema.json"
@@ -235,12 +233,10 @@ def _missing(key: str, models: Models) -> str:
 
 
 def _keys(models: Models) -> list[str]:
-    """Returns the keys that a mapping may have, in the order of the model."""
     return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
 
 
 def _choices(path: KeyPath, of: type[Scenario]) -> list[str]:
-    """Returns the values that an enumerated field may have."""
     _, models = _walk(path[:-1], of)
     for model in models:
         for name, field in model.model_fields.items():
@@ -263,7 +259,7 @@ def _enumerated(annotation: Any) -> Iterator[Any]:
 
 
 def _walk(loc: tuple[str | int, ...], of: type[Scenario]) -> tuple[KeyPath, Models]:
-    """Returns the path of the user's file for pydantic's `loc`, and the models that are possible there."""
+    """The path in the user's file for pydantic's `loc`, and the models that are possible there."""
     models: Models = (of,)
     path: KeyPath = ()
     for part in loc:
@@ -291,7 +287,6 @@ def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yields the models in an annotation such as `tuple[Skip | Die, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):

@@ -255,7 +255,7 @@ class _Composer:
 
 
 def _value(tag: str, text: str) -> Any:
-    """Returns the value of a scalar. Numbers that are not decimal stay text."""
+    """Numbers that are not decimal stay text."""
     if tag == _TAG + "null":
         return None
     if tag == _TAG + "bool" and text.lower() in yaml.SafeLoader.bool_values:
@@ -285,7 +285,6 @@ _HINTS = (
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Misread:
-    """Returns PyYAML's error as one problem, with advice."""
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     lines = text.split("\n")

@@ -130,7 +130,7 @@ def _not_a_mapping(root: Node | None) -> Misread:
 
 
 def _spell_out(root: Mapping) -> None:
-    """Replaces a key that is short for a protocol with its parameters (`short_for`) by the key `protocol`."""
+    """A key may be short for a protocol with its parameters (`short_for`)."""
     short = short_for(root.data())
     if short is None:
         return
@@ -157,7 +157,6 @@ def _validated(root: Mapping, name: str) -> Scenario:
 
 
 def _take_source_text(root: Node, path: KeyPath) -> bool:
-    """Replaces the number at `path` by its source text. Returns False if the value is no number."""
     entries = _nodes_along(root, path)
     node = entries[-1].value
     if len(entries) <= len(path) or not isinstance(node, Scalar) or not isinstance(node.value, (int, float)):
@@ -169,7 +168,6 @@ def _take_source_text(root: Node, path: KeyPath) -> bool:
 
 
 def _nodes_along(root: Node, path: KeyPath) -> list[KeyNode]:
-    """Returns the existing nodes from the root along `path`."""
     entries = [KeyNode(root, root)]
     for part in path:
         node = entries[-1].value
@@ -183,9 +181,7 @@ def _nodes_along(root: Node, path: KeyPath) -> list[KeyNode]:
 
 
 def _placed(root: Mapping, place: Explained) -> Misread:
-    """Returns a problem with its line: that of the key if the key is unknown or has no value, otherwise that of the
-    value.
-    """
+    """The line is that of the key if the key is unknown or has no value, otherwise that of the value."""
     entries = _nodes_along(root, place.path)
     key, value = entries[-1]
     found = len(entries) > len(place.path)

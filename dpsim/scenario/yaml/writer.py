@@ -94,7 +94,6 @@ def _data(scenario: Scenario) -> dict[str, Any]:
 
 
 def _numbered(value: Any) -> Any:
-    """Returns the value with numbers as keys of ranks, as people write them."""
     if isinstance(value, dict):
         ranks = "others" in value
         return {int(key) if ranks and key.isdecimal() else key: _numbered(one) for key, one in value.items()}

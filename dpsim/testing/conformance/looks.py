@@ -75,7 +75,6 @@ async def looks(at: Round) -> None:
 
 
 async def _queried(work: HostWork[Any], what: str) -> Any:
-    """Returns the result of a call, which it queries before and after the await."""
     answers = [await _look(work) for _ in range(3)]
     expect(f"queries of {what}", answers, sorted(answers), STAYS)
     result = await work

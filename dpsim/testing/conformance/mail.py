@@ -117,5 +117,4 @@ async def sleep(at: Round) -> None:
 
 
 def _message(sender: int, number: int, step: int) -> Frozen:
-    """Returns a message with a value of each type."""
     return ("letter", sender, (number, step, 0.5, True, None, ()))

@@ -69,7 +69,6 @@ class ParallelConfig(ParallelValues):
 
     @classmethod
     def _kept(cls, value: Any, info: ValidationInfo) -> Any:
-        """Returns a field's value. Raises a pydantic error if the value breaks the rule about this field alone."""
         rule = cls.of_one_field.get(str(info.field_name))
         found = None if rule is None else rule(value)
         if found is not None:

@@ -78,7 +78,6 @@ def moves_of_experts(journal: Sequence[RawRecord]) -> str:
 
 
 def _moves(before: Placement, after: Placement) -> list[str]:
-    """The experts that change ranks, in the order of their numbers."""
     return [
         f"{expert} to rank {after.index(expert) // SLOTS}"
         for expert in sorted(after)

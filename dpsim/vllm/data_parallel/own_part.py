@@ -51,8 +51,6 @@ class OwnPart(Batches):
 
 
 class _OwnBatch(Sequence[Batch]):
-    """The batches of all ranks in one step, of which one rank may read its own."""
-
     def __init__(self, batches: Sequence[Batch], dp_index: int, step: int) -> None:
         self._batches, self._dp_index, self._step = batches, dp_index, step
 

@@ -89,7 +89,6 @@ class Witness:
             )
 
     def _left_out(self, stop: int) -> None:
-        """Raises DroppedTokens if this rank skipped a step that has tokens."""
         for step in range(self.next_step, stop):
             tokens = self.timeline.batches(step)[self.dp_index].num_tokens
             if tokens:

@@ -127,9 +127,7 @@ class ClientView:
         return float(WAITING_WEIGHT * waiting + running)
 
     def _chosen(self, engine: int) -> None:
-        """Until new counts arrive, count the request as waiting, once for each front end, because each of them sends
-        about as many.
-        """
+        """Until new counts arrive, each front end counts for all, because each sends about as many requests."""
         waiting, *others = self.load[engine]
         self.load[engine] = (waiting + self.clients, *others)
 

@@ -170,9 +170,7 @@ class Coordination:
     # ---- the effect of a message
 
     def _first_request(self, event: FirstRequest) -> Changed:
-        """Wake the engines. If the front end's wave is over, its request may be on an engine that is idle, so wake all
-        engines.
-        """
+        """If the front end's wave is over, its request may be on an engine that is idle, so wake all engines."""
         if not self.enable_wave_coordination or self.engines_running:
             return None
         self.engines_running = True
@@ -206,7 +204,6 @@ class Coordination:
         self._counts_changed = True
 
     def _later_step(self) -> None:
-        """Save the counts of all engines when the first counts of a later step arrive."""
         if self._counts_changed:
             self._counts_of_step_before = tuple(self._counts)
 

@@ -64,10 +64,6 @@ def drafts(settings: Settings) -> Drafts:
 
 
 def _method_of(model: str) -> str:
-    """Returns the method that vLLM selects by a model's name.
-
-    Raises ScenarioError if the name does not determine a method.
-    """
     name = model.lower()
     for part, method in (("eagle3", "eagle3"), ("eagle", "eagle"), ("ngram", "ngram")):
         if part in name:
@@ -76,7 +72,6 @@ def _method_of(model: str) -> str:
 
 
 def _kind(method: str) -> tuple[str, tuple[str, ...]]:
-    """Returns dpsim's kind of a method, and notes about the replacement. Raises ScenarioError for an unknown method."""
     if method in HOST:
         return "ngram", () if method == "ngram" else (
             f"speculative method {method} as ngram: the host proposes drafts",

@@ -78,7 +78,6 @@ def graphs(settings: Settings) -> Graphs:
 
 
 def _mode(settings: Settings) -> CUDAGraphMode | None:
-    """Returns the given mode of graphs, also if the command uses a spelling of an older release."""
     given = settings.get("compilation_config.cudagraph_mode", None)
     if given is None and settings.get("compilation_config.full_cuda_graph", False) is True:
         return CUDAGraphMode.FULL
@@ -95,7 +94,6 @@ def _mode(settings: Settings) -> CUDAGraphMode | None:
 
 
 def _compiled(settings: Settings) -> int:
-    """Returns the compilation mode, 0 to 3."""
     level = settings.get("optimization_level", 2)
     if level not in range(4):
         raise ScenarioError(f"{settings.typed['optimization_level']}: expected a level from 0 to 3, got {level}")

@@ -42,7 +42,6 @@ def nodes(text: str, release: str | None = None) -> list[Settings]:
 
 
 def _serving(text: str) -> Iterator[list[str]]:
-    """Yields the commands that serve, each with the variables that the script exported before it."""
     exported: list[str] = []
     for words in commands(text):
         if words[0] == "export":
@@ -58,7 +57,6 @@ def _nothing_serves(text: str) -> str:
 
 
 def _same(first: Settings, other: Settings, number: int) -> None:
-    """Raises ScenarioError for two commands that vLLM would refuse together."""
     for name in differing_settings(first, other):
         if name.partition(".")[0] in ParallelConfig.model_fields:
             raise ScenarioError(f"{difference(first, other, name, number)}; vLLM refuses to start")
@@ -80,7 +78,6 @@ def difference(first: Settings, other: Settings, name: str, number: int) -> str:
 
 
 def _all_replicas(found: Sequence[Settings]) -> None:
-    """Raises ScenarioError unless each replica starts once, or each node once if a replica runs on several nodes."""
     total = int(found[0].get("nnodes", 1))
     if total > 1:
         _once([{int(settings.get("node_rank", 0))} for settings in found], total, "node", "--node-rank")

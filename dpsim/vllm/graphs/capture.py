@@ -89,7 +89,6 @@ def inputs_004(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
 
 
 def _with_tails(capture: CaptureSize, config: EngineConfig, starts: list[int], lengths: list[int]) -> CaptureInputs:
-    """Append inert requests up to `max_num_seqs`: each starts at the end of the batch, and has length 0."""
     free = config.max_num_seqs - len(starts)
     tail = [capture.num_tokens] * (free + 1)
     return CaptureInputs(len(starts), (*starts, *tail), (*lengths, *[0] * free))

@@ -30,9 +30,7 @@ def namespace(array: Any) -> Any:
 
 @cache
 def _namespace_of(library: str) -> Any:
-    """The namespace of a library by name. It uses `functools.cache`, because kernels must not use a dictionary of the
-    module.
-    """
+    """A `functools.cache`, because kernels must not use a dictionary of the module."""
     return import_module(f"array_api_compat.{library}")
 
 

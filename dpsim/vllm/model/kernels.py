@@ -211,11 +211,7 @@ def _drafts(span: Span) -> int:
 
 @lru_cache(maxsize=4096)
 def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each place in the sampled tokens, three values of each row of the batch.
-
-    The first value is the index of the step's token behind which the sample is. The second is 1 if a draft follows this
-    token. The third is the index of this draft.
-    """
+    """For each row and place: the token behind which the sample is, whether a draft follows (0 or 1), and its index."""
     starts = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
     places = []
     for place in range(width):

@@ -67,7 +67,6 @@ def demanded(protocol: str, form: str | None, variant: str | None, topologies: S
 def _accepted(
     protocol: str, form: str | None, variant: str | None, topologies: Sequence[Topology]
 ) -> tuple[tuple[Topology, ...], dict[str, Any]]:
-    """Returns the accepted topologies, and the fields of a configuration with which the program accepts them."""
     choice = {"name": protocol, "form": form, "variant": variant}
     for fields in DEMANDS:
         config = EngineConfig.model_validate(fields) if fields else None

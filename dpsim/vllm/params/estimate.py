@@ -60,19 +60,13 @@ def estimate_of(args: EngineArguments, *, table: bool = False) -> Estimate:
 
 
 def _share(request: Request, budget: int, step_ns: int) -> int:
-    """Returns the number of steps in which a request takes part.
-
-    An aborted request takes part in at most the ticks from its arrival to its abort, and in these two ticks.
-    """
+    """An aborted request takes part in at most the ticks from its arrival to its abort, and in these two ticks."""
     whole = -(-request.prompt_tokens // budget) + request.length
     return whole if request.abort_ns is None else min(whole, (request.abort_ns - request.arrival_ns) // step_ns + 2)
 
 
 def _longest(requests: Sequence[Request]) -> int:
-    """Returns the largest number of positions of a request, even if it ends early.
-
-    A request of a session continues where earlier requests of the session ended, so their positions add up.
-    """
+    """A request of a session continues where earlier requests of the session ended, so their positions add up."""
     sessions = Counter[str]()
     for one in requests:
         if one.session is not None:
@@ -82,7 +76,6 @@ def _longest(requests: Sequence[Request]) -> int:
 
 
 def _kept(args: EngineArguments, table: bool) -> int:
-    """Returns the bytes that a rank allocates for each position, before its first step."""
     if table:
         return max(1, int(args.config["max_num_seqs"])) * SLOT
     return (len(args.requests) + 1) * CAPTURED if args.config.get("capture_graphs") else 0

@@ -51,7 +51,6 @@ def _of_requests(listed: tuple[RequestSpec, ...], workload: Workload) -> dict[st
 
 
 def _in_no_set(listed: tuple[RequestSpec, ...], workload: Workload) -> list[str]:
-    """Returns, in words, the values of requests that no sizes give."""
     sized = {"arrival", "prompt_tokens", "output_tokens", "abort"}
     fields = [name for name in RequestSpec.model_fields if name not in sized]
     default = RequestSpec(prompt_tokens=1, output_tokens=1)

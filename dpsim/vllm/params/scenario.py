@@ -210,7 +210,6 @@ def _section(found: Broken) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Returns a value as YAML writes it, on one line."""
     if value is None:
         return "unset"
     return str(value).lower() if isinstance(value, bool) else printable(str(value))

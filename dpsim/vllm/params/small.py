@@ -154,7 +154,6 @@ class Small(NamedTuple):
 
 
 def _topologies(base: Topology, sizes: Scope) -> list[Topology]:
-    """Returns all topologies up to the sizes: by number of ranks, then by number of stages."""
     dp, pp = base.data_parallel_size, base.pipeline_parallel_size
     return [
         base.model_copy(update={"data_parallel_size": ranks, "pipeline_parallel_size": stages})
@@ -164,7 +163,6 @@ def _topologies(base: Topology, sizes: Scope) -> list[Topology]:
 
 
 def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[str, Any]]]:
-    """Yields all lists of `number` requests, each in the order of arrival."""
     one = [
         (step, prompt, output, abort)
         for step in range(sizes.steps)
@@ -187,8 +185,4 @@ def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[
 
 
 def _fates(sizes: Scope, step: int) -> int:
-    """Returns in how many ways a request that arrives in this step can end.
-
-    It completes, or its client aborts it in one of the later steps.
-    """
     return 1 + (sizes.steps - step) * sizes.abort

@@ -183,11 +183,7 @@ def scenarios(
 
 
 def _as_strategy(key: str, value: Any) -> st.SearchStrategy[Any]:
-    """Returns a strategy of valid objects from a strategy, whose values may be mappings, or from a single value.
-
-    `key` is the scenario section of such values. Raises TypeError for a value of another type, and ScenarioError for a
-    mapping that is invalid in a scenario file.
-    """
+    """`key`: the section. Raises TypeError for another type, ScenarioError for a mapping that no file may have."""
     kind = {"topology": Topology, "config": EngineConfig, "workload": Workload}[key]
     if isinstance(value, st.SearchStrategy):
         return value.map(lambda drawn: validated(key, kind, drawn))
@@ -247,7 +243,6 @@ The default sizes of a release are too many for a property.
 
 
 def _captured(config: EngineConfig) -> EngineConfig:
-    """Returns the configuration with graphs that ranks capture, or unchanged if it has no graphs."""
     if config.cudagraph_mode is CUDAGraphMode.NONE:
         return config
     sizes = config.cudagraph_capture_sizes or tuple([config.uniform_decode_query_len * size for size in SIZES])
@@ -256,7 +251,7 @@ def _captured(config: EngineConfig) -> EngineConfig:
 
 
 def _captures(protocol: str, form: str | None, variant: str | None) -> bool:
-    """Returns whether this form lets ranks capture graphs on all ranks: the V1 runner of `dp_batch` does."""
+    """The V1 runner of `dp_batch` lets ranks capture."""
     form = registry.variant(variant).form if form is None and variant is not None else form
     return protocol == "dp_batch" and not (form or "").startswith("v2-")
 

@@ -121,9 +121,7 @@ class History:
         self.calls = [call._replace(dummy=call.batch is None or not call.batch.rows) for call in calls]
 
     def _oracles(self) -> list[Oracle]:
-        """The oracles of all requests. In a session, the tokens of a request begin with those of the requests before
-        it.
-        """
+        """In a session, the tokens of a request begin with those of the requests before it."""
         oracles: dict[int, Oracle] = {}
         ended: dict[int, tuple[int, ...]] = {}
         for number in in_turn(self.requests):

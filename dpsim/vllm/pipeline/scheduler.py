@@ -209,7 +209,6 @@ class PipelineScheduler:
         return state.ended
 
     def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
-        """Account for the result of a row. Returns how many tokens its client receives."""
         state.in_flight -= 1
         if self.drops(state):
             return 0
@@ -238,32 +237,23 @@ class PipelineScheduler:
             self.add(self.queued[state.key].popleft())
 
     def _may_run(self, state: RequestState, number: int) -> bool:
-        """Whether a request runs in this step.
-
-        Its last token must have arrived on the stages. Without asynchronous scheduling, the scheduler must also have
-        its result. And the request must certainly need another token.
-        """
+        """Its last token must have arrived on the stages; without asynchronous scheduling, its result on the scheduler."""
         if number < state.eligible or (state.in_flight and not self.config.async_scheduling):
             return False
         return state.num_output_tokens + state.in_flight < state.max_tokens
 
     def _tokens(self, state: RequestState, budget: int) -> int:
-        """The tokens of the request's next step: a chunk of its prompt, or one token and its drafts, within the
-        budget.
-        """
         if state.num_computed_tokens < state.prefill:
             return min(state.prefill - state.num_computed_tokens, budget)
         return min(1 + self._drafts(state), budget)
 
     def _drafts(self, state: RequestState) -> int:
-        """The number of drafts of the request's next decode."""
         most = self.config.num_speculative_tokens
         if state.drafts is None:
             return most
         return min(most, state.drafts[min(state.decodes, len(state.drafts) - 1)])
 
     def _fits(self, state: RequestState, tokens: int) -> bool:
-        """Whether the KV cache has blocks for this number of further tokens of a request."""
         blocks, others = self.config.blocks, (other for other in self.running if other is not state)
         held = blocks(state.num_computed_tokens + tokens) + sum(blocks(other.num_computed_tokens) for other in others)
         most = self.config.num_gpu_blocks_override
@@ -276,16 +266,13 @@ class PipelineScheduler:
         return held / (self.config.num_gpu_blocks_override or math.inf)
 
     def _preempt(self) -> int:
-        """Take the slot from the request that was admitted last. This request starts again later. Returns its
-        number.
-        """
+        """The request that was admitted last starts again later. Returns its number."""
         victim = self.running.pop()
         victim.num_computed_tokens = victim.position = 0
         self.waiting.appendleft(victim)
         return victim.number
 
     def _run(self, state: RequestState, row: Row, number: int) -> RowOutput:
-        """Compute the result of a row by the oracle, and the step from which the request may run again."""
         if not row.samples:
             state.position += row.scheduled
             return RowOutput(state, 0, 0)

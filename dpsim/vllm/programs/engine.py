@@ -215,7 +215,6 @@ class WatchedEngine(Engine):
 
 
 def _view(prepared: EngineSetup, frontend: int) -> ClientView:
-    """Returns the first load view of a front end, which shares its engines with other front ends."""
     config, layout = prepared.config, prepared.layout
     balancing: Balancing = "external" if config.data_parallel_external_lb else "internal"
     balancing = "hybrid" if config.data_parallel_hybrid_lb else balancing

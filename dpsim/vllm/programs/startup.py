@@ -182,10 +182,7 @@ def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
 
 
 def _parallel(config: EngineConfig, topology: Topology, engine: int) -> ParallelConfig:
-    """Returns the parallel configuration of an engine. Raises Unsuitable if it breaks a rule of its release.
-
-    An external launcher identifies an engine by the rank of its first worker.
-    """
+    """An external launcher identifies an engine by the rank of its first worker."""
     around = Surroundings.of_rank(topology.rank(engine))
     try:
         return config.parallel_config(topology, around, engine)

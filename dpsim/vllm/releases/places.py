@@ -167,7 +167,6 @@ def register_release(release: Release, module: str) -> None:
 
 
 def _offered(place: Place, release: Release) -> Iterator[str]:
-    """Yields the names under which a place offers a release."""
     if _has(release, place.pieces):
         yield f"{place.before}{release.name}"
     if place.of_v2 and not isinstance(release.v2, Absent) and _has(release.v2, place.of_v2):

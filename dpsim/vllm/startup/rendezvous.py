@@ -77,9 +77,7 @@ class Meeting:
         await self.reduce(True, all, doing)
 
     async def _hear(self, number: int, doing: str) -> Frozen:
-        """Wait for the first member's result. The first member itself waits for the others, so the time-out here is
-        twice as long.
-        """
+        """The first member itself waits for the others, so the time-out here is twice as long."""
         answer = await self.store.get(f"met/{number}", f"met.{doing}", timeout_ns=2 * GROUP_NS)
         if answer is None:
             await still_there(self.rank, self.store, self.members[0], self.group, "first_member.listens")

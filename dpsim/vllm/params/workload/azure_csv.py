@@ -62,7 +62,6 @@ def read_azure_csv(path: Path, limit: int | None = None) -> list[Request]:
 
 
 def _rows(path: Path, file: BinaryIO, limit: int | None) -> list[tuple[int, int, int]]:
-    """Returns the time in ns, the prompt tokens and the output tokens of each row. Returns at least one row."""
     rows: list[tuple[int, int, int]] = []
     number = 0
     for number, raw in enumerate(_raw_lines(file), start=1):
@@ -91,10 +90,6 @@ def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _fields(raw: bytes, number: int) -> list[str]:
-    """Returns the fields of a line, without quotes around a field; an empty line has none.
-
-    No field may contain a comma. Raises _BadRow for text that is not plain ASCII.
-    """
     if len(raw) > _LONGEST_LINE:
         raise _BadRow(f"a line of more than {_LONGEST_LINE} characters; expected three short fields")
     try:
@@ -127,10 +122,7 @@ def _row(fields: list[str]) -> tuple[int, int, int]:
 
 
 def _nanoseconds(text: str) -> int:
-    """Returns the exact nanoseconds since 1970, UTC.
-
-    This function does not use `strptime`, which takes most of the time for a large file.
-    """
+    """Nanoseconds since 1970, UTC. Without `strptime`, which takes most of the time for a large file."""
     match = _TIMESTAMP.fullmatch(text)
     try:
         if match is None:

@@ -124,7 +124,6 @@ def _exponential(uniform: float, rate: float) -> int:
 
 
 def _length(uniform: float, lengths: Lengths) -> int:
-    """Returns a number of tokens between min and max, from a number in [0, 1)."""
     count = lengths.max - lengths.min + 1
     if lengths.distribution == "uniform":
         return lengths.min + int(uniform * count)
@@ -137,10 +136,8 @@ def _length(uniform: float, lengths: Lengths) -> int:
 
 
 def _whole(number: float, error: float) -> int | None:
-    """Returns the integer part of a number that is known up to a relative error.
-
-    Returns None if the integer part needs more precision. The error must leave room for fifty times the inaccuracy of a
-    C library's functions.
+    """None if the integer part needs more precision. `error` (relative) leaves fifty times the inaccuracy of a C
+    library.
     """
     slack = number * error + 1e-9
     least = int(number - slack)
