@@ -4,7 +4,7 @@
 
 A field `ranks: int = 2` allows 0 and -1, with which a scenario has no rank, and a thousand, with which no search ends.
 So a strategy draws such a field from 1 where the model has no lower bound, or the bound 0. It draws up to MOST ranks
-where the model has no upper bound. A field with both bounds keeps them: `Field(ge=1, le=8)`.
+where the model has no upper bound.
 
 `Program.ranks` may be any function. A field counts if another value of it changes what the function returns.
 """
@@ -26,9 +26,7 @@ MOST = 4
 
 @functools.lru_cache(1_000)
 def rank_fields(program: type[Program[Any]]) -> dict[str, tuple[int, int]]:
-    """By the key of a scenario file, the least and the greatest value to draw. Fields with bounds from 1 are not here,
-    and a model that no small values fit has none.
-    """
+    """The least and greatest value to draw, by key; none for bounds from 1, or if no small values fit."""
     model: Any = program.Params
     shapes = fields(model)
     open_ones = {

@@ -33,9 +33,7 @@ REDUCED = (
 
 
 class Call(NamedTuple):
-    """A collective that exchanges pieces. `brings`: the elements that this member sends. `gets`: the expected
-    result.
-    """
+    """A collective of pieces. `brings`: this member's elements. `gets`: the expected result."""
 
     name: str
     brings: int
