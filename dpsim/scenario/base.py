@@ -1,8 +1,7 @@
 """The base class of all sections of a scenario, and `refuse`, which raises an error for broken rules with their places.
 
-A rule may span several fields, for example: a fault must name a rank of the world. The validator of the model that
-contains all these fields checks the rule. It collects a `Problem` for each violation, with the path of the wrong value,
-and passes them to `refuse`. The YAML reader turns each path into a line.
+A rule may span several fields. The validator of the model that has them all passes a `Problem` for each violation to
+`refuse`. The YAML reader turns each path into a line.
 
     refuse(Problem(("faults", 0, "rank"), "rank 7: the world has 4 ranks, 0 to 3"))
 

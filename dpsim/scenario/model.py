@@ -7,8 +7,7 @@ A `Scenario` object is always valid. The validators refuse unknown keys and name
 contradictions, each with its path. A scenario describes *what* happens, not where it runs: it means the same on the
 simulation, on gloo and on NCCL.
 
-The parameters of a program describe its work. A program with `Params` has them under `protocol: {params: ...}`. Any
-other program has the sections of a class that an entry point names (`dpsim.scenario.kinds`).
+A program with `Params` has its parameters under `protocol: {params: ...}`.
 
 Sources: the order of sections follows Jepsen (work, nemesis and checker are separate) and Chaos Mesh.
 """

@@ -5,8 +5,7 @@
     protocol: {name: my_protocol, params: {interval: 2}}
 
 A form is a published version of the program, and a variant is a form with one known mistake. A scenario names a
-protocol by its registered name and imports nothing (`dpsim.contract.registry`). For an unknown name, the error suggests
-the nearest one.
+protocol by its registered name and imports nothing (`dpsim.contract.registry`).
 """
 
 from __future__ import annotations

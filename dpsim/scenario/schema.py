@@ -9,8 +9,7 @@ A test compares docs/scenario.schema.json with this module. The command that wri
 `dpsim schema --module my_protocols` prints the schema with the parameters of the programs in that module.
 
 The schema uses draft 07, the newest draft that all YAML language servers support. It only helps while typing: it checks
-neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid. The schema
-allows null where null is the default, because a key without a value means null.
+neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid.
 """
 
 from __future__ import annotations
@@ -40,10 +39,9 @@ TEMPLATE = "#/definitions/{model}"
 
 
 def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
-    """Returns the schema for programs without `Params` and for those of `protocols` that have them.
+    """For programs without `Params`, and those of `protocols` that have them.
 
-    The schema omits a program with invalid `Params` or without a schema, because a scenario of that program shows the
-    error.
+    Without a program whose `Params` are invalid or have no schema: its scenarios show the error.
     """
     named = {}
     for entry in (one for one in protocols if one.program.Params is not None):

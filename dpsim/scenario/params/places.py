@@ -20,9 +20,7 @@ ABOUT_A_KEY = ("missing", "extra_forbidden")
 
 
 def at_their_places(error: ValidationError, value: Any, more: list[InitErrorDetails]) -> ValidationError:
-    """Returns the same error with a place in `value` for each line. `value`: the input. `more`: further lines to
-    add.
-    """
+    """With a place in `value`, the input, for each line. `more`: further lines to add."""
     found: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         about_key = detail["type"] in ABOUT_A_KEY

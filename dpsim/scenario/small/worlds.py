@@ -1,7 +1,5 @@
 """Enumerates every world with parameters up to given sizes, because a random search may miss a small one that fails.
 
-A world is a scenario with fixed parameters and faults.
-
     all_up_to(scenario, "interval=3,slots=2").worlds()
 
 Each line shows a field of a model, its size in `--all-up-to`, and the values that the worlds then have:
@@ -13,12 +11,8 @@ Each line shows a field of a model, its size in `--all-up-to`, and the values th
     work: list[Request]                     work=2,work.tokens=3     up to two requests of up to three tokens
     sees: PerRank[int]                      sees=1                   each rank has 0 or 1
 
-A whole number starts at its lower bound, or at 0 without one. A parameter without a size keeps the value of the
-scenario. A field of a list's item has its default or, without a default, every value that the model allows. If the
-model refuses a combination of values, there is no such world. Worlds with small values come first, so the first world
-that fails is one of the smallest.
-
-A small world has only the faults, delays and messages of its ranks, and no expected culprit.
+A whole number starts at its lower bound, or at 0 without one. If the model refuses a combination of values, there is no
+such world. Worlds with small values come first, so the first world that fails is one of the smallest.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -118,10 +112,7 @@ class SmallParams(NamedTuple):
 
     @staticmethod
     def of(base: Scenario, text: str) -> SmallParams:
-        """Returns the worlds up to sizes such as "interval=3,slots=2".
-
-        Raises ScenarioError for invalid sizes, and for more than 100,000 worlds.
-        """
+        """The worlds up to "interval=3,slots=2". ScenarioError: invalid sizes, or more than 100,000 worlds."""
         shapes = fields(type(base.protocol.params))
         limits = _limits(text, shapes)
         varied = {name.partition(".")[0] for name in limits}

@@ -8,9 +8,6 @@ For example, pydantic reports "Input should be a valid integer, unable to parse 
 In the example above, 'skip' is the tag that pydantic adds for a union, and no key of the file. `_walk` follows the
 place through the models, so it drops such tags, and it finds the allowed keys. For an unknown key, the message suggests
 the nearest allowed key, or names the section to which the key belongs.
-
-Prior art: NeMo-Agent-Toolkit 2248 shows the mistakes to avoid (it used only the first part of a place, and crashed on
-an empty one).
 """
 
 from __future__ import annotations
@@ -43,9 +40,7 @@ _PARAMS = ("protocol", "params")
 
 
 class Explained(NamedTuple):
-    """A worded problem. `at`: the problem is the key at the end of `path`, the value there, or a key that is missing
-    inside.
-    """
+    """`at`: the problem is the key at the end of `path`, the value there, or a key missing inside."""
 
     path: KeyPath
     message: str
@@ -53,10 +48,9 @@ class Explained(NamedTuple):
 
 
 def explain_all(errors: Sequence[ErrorDetails], kind: type[Scenario]) -> list[Explained]:
-    """Returns the problems of the first `MOST` pydantic errors. More lines help no user, and near names take time to
-    find.
+    """The first `MOST`: more help no user, and near names take time.
 
-    If a list has wrong items, pydantic also reports it as too short, and that second error is omitted.
+    pydantic also reports a list with wrong items as too short, and that is omitted.
     """
     return [
         explained

@@ -3,7 +3,7 @@
 PyYAML's parser yields events, and this module builds the tree from them. It uses no recursion, and it limits nesting,
 aliases and expanded nodes before it creates a node. So no file can crash the process. It never creates an object from a
 tag. Some YAML has no meaning in a scenario: duplicate keys, tags, merge keys, several documents, tabs and control
-characters. The parser reports these as problems with a line.
+characters.
 
 A node for a scalar has a value (`data`) and its source text (`text`), because YAML 1.1 reads some plain words as other
 types. A number that is not decimal (010, 0x1f, 1:30, .inf, dates) stays text. If a field requires text, the reader uses
@@ -12,9 +12,6 @@ the source text (`form: 0.14`).
     >>> root, problems = read_nodes("name: two\\nrank: 1")
     >>> root.data(), root.entries["rank"].value.line, problems
     ({'name': 'two', 'rank': 1}, 2, [])
-
-Prior art: strictyaml (no implicit typing), the located errors of StrictYAML and of Rust's serde_yaml, the "billion
-laughs" limits of go-yaml.
 """
 
 from __future__ import annotations

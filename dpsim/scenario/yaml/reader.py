@@ -16,10 +16,7 @@ The reader works in three stages, and each finds other problems:
   nodes that the program lacks.
 
 The last stage is strict: "4" is no number, and 1 is not true. But if a field requires text, the reader uses the source
-text of a number, so `form: 0.14` is the form 0.14. Only words that YAML 1.1 reads as truth values (on, off, yes, no)
-need quotes there.
-
-Prior art: `yaml.compose` marks; Rust's and dagster's located errors; strictyaml.
+text of a number, so `form: 0.14` is the form 0.14.
 """
 
 from __future__ import annotations
@@ -50,9 +47,7 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
 
 
 def parse_scenario(content: bytes | str, name: str = "scenario", base: Path | None = None) -> Scenario:
-    """Reads a scenario from text. `name`: the file name for errors. `base`: the folder of its files. Raises
-    ScenarioError.
-    """
+    """From text. `name`: of the file, for errors. `base`: the folder of its files. Raises ScenarioError."""
     if len(content) > MAX_BYTES:
         raise _too_large(name)
     try:
