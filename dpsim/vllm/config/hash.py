@@ -1,7 +1,6 @@
 """The hash of the parallel configuration, which engines compare at start-up because they must have equal settings.
 
-The hash is SHA-256 over the sorted JSON of all fields except those that may differ between engines. This module also
-returns the hashed fields, so that two engines can report the fields in which they differ:
+SHA-256 over the sorted JSON of all fields except those that may differ between engines:
 
     >>> one, other = ParallelConfig(enable_dbo=True), ParallelConfig(enable_dbo=True, ubatch_size=3)
     >>> compute_hash(one) == compute_hash(other), differing(one, other)
@@ -9,8 +8,7 @@ returns the hashed fields, so that two engines can report the fields in which th
     >>> compute_hash(one) == compute_hash(ParallelConfig(enable_dbo=True, node_rank=1))  # may differ
     True
 
-The hash includes only the parallel configuration. It does not include graph modes and sizes, the limits of the
-scheduler, the model, or the environment. Source: specification chapter 8.4 (hash).
+It leaves out graphs, scheduler, model and environment. Source: specification chapter 8.4 (hash).
 """
 
 from __future__ import annotations
@@ -35,10 +33,7 @@ def compute_hash(config: ParallelConfig) -> str:
 
 
 def differing(one: ParallelConfig, other: ParallelConfig) -> tuple[str, ...]:
-    """Returns the names of hashed fields that differ, or that only one of the two configurations has.
-
-    The result is empty exactly if the hashes are equal.
-    """
+    """Returns the hashed fields that differ or that one of the two lacks; none exactly if the hashes are equal."""
     first, second = hashed_fields(one), hashed_fields(other)
     missing = object()
     names = sorted(first.keys() | second.keys())

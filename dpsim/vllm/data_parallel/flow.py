@@ -1,8 +1,7 @@
 """What a rank of the V1 runner decides by itself, before and after the batch agreement (specification 1.6).
 
-A rank first dispatches without the other ranks: it chooses a CUDA graph for its batch. It sends tokens, mode and graph
-size to the others. After the agreement, it dispatches again with the agreed token count, and may choose only modes that
-the agreement allows. Both decisions are arithmetic on one rank, without a call of the simulated machine:
+A rank chooses a CUDA graph for its batch, and sends its mode and size. After the agreement, it dispatches again with
+the agreed token count, and may choose only modes that the agreement allows. Both decisions are arithmetic on one rank:
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.data_parallel.batch import Source000
@@ -11,9 +10,6 @@ the agreement allows. Both decisions are arithmetic on one rank, without a call 
     >>> mode, descriptor = flow.first_dispatch(Batch(((0, 3, 0),), 3, 3))
     >>> mode.name, descriptor.num_tokens
     ('PIECEWISE', 4)
-
-The class `BatchFlow` contains what all releases share. Where releases differ, it has an abstract method, and a subclass
-for each release defines it. The record of a release (`dpsim.vllm.releases`) names the class:
 
                  dummy batches                   first dispatch without FULL    batches that are not split
     0.14         one token, uniform by force     cascade attention, encoder     those that the caller names
@@ -59,9 +55,7 @@ class BatchFlow(ABC):
         self.dispatcher = self.graphs(config, self.sizes())
 
     def sizes(self) -> tuple[int, ...]:
-        """The graph sizes that sequence parallelism can cut into equal parts; empty in mode NONE. Raises ValueError as
-        `Ladder.sizes` does.
-        """
+        """The sizes that sequence parallelism can cut equally; none in mode NONE. ValueError as `Ladder.sizes`."""
         return tuple(size for size in self.graphs.ladder.sizes(self.config) if size % self.parts == 0)
 
     @property
@@ -77,22 +71,16 @@ class BatchFlow(ABC):
 
     @abstractmethod
     def forbids_full(self, batch: Batch) -> bool:
-        """Whether the first dispatch may not choose FULL for this batch (specification 1.8). The agreement limits the
-        second one.
-        """
+        """Whether the first dispatch may not choose FULL (specification 1.8). The agreement limits the second."""
 
     @abstractmethod
     def may_split(self, batch: Batch) -> bool:
-        """Whether this rank permits microbatches in this step. If one rank does not, no rank splits
-        (specification 3.3).
-        """
+        """Whether this rank permits microbatches. If one does not, no rank splits (specification 3.3)."""
 
     # ---- before the agreement
 
     def dummy_batch(self) -> Batch:
-        """The batch of a rank without work. It counts as a uniform decode, so a graph fits it (specification 1.8,
-        invariant I-DP-12).
-        """
+        """A rank without work. A uniform decode, so that a graph fits it (specification 1.8, invariant I-DP-12)."""
         tokens = self.dummy_tokens()
         return Batch((), tokens, tokens, is_dummy=True, forced_uniform=True)
 
@@ -100,16 +88,11 @@ class BatchFlow(ABC):
         return batch.uniform_decode(self.q)
 
     def padded(self, num_tokens: int) -> int:
-        """Rounds tokens up for sequence parallelism, so that its ranks get equal parts. Only the first dispatch calls
-        it.
-        """
+        """Rounds up for equal parts of sequence parallelism. Only the first dispatch calls it."""
         return -(-num_tokens // self.parts) * self.parts
 
     def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
-        """The mode and graph that this rank would run by itself (specification 1.6 b).
-
-        Raises AssertionError if sequence parallelism cannot cut the graph into equal parts.
-        """
+        """What this rank would run by itself (1.6 b). AssertionError: sequence parallelism cannot cut the graph."""
         allowed = ALL_MODES - {RuntimeMode.FULL} if self.forbids_full(batch) else ALL_MODES
         mode, descriptor = self.dispatch(batch, self.padded(batch.num_tokens), allowed)
         assert descriptor.num_tokens % self.parts == 0, (
@@ -120,9 +103,7 @@ class BatchFlow(ABC):
     def dispatch(
         self, batch: Batch, num_tokens: int, allowed: frozenset[RuntimeMode]
     ) -> tuple[RuntimeMode, Descriptor]:
-        """Looks up a graph for `num_tokens`. A batch that has to run eagerly runs without a graph, whatever the ranks
-        agreed on.
-        """
+        """A graph for `num_tokens`; none for a batch that has to run eagerly, whatever the ranks agreed on."""
         if batch.force_eager:
             allowed = frozenset({RuntimeMode.NONE})
         return self.dispatcher.dispatch(num_tokens, self.uniform(batch), has_lora=batch.num_loras > 0, allowed=allowed)
@@ -187,8 +168,9 @@ class Flow014(Flow017):
 
 
 class Flow033(BatchFlow):
-    """Release 0.33: a dummy is as long as a decode, and cascade attention may use any graph. A rank forbids a split if
-    one request reads cache blocks that another request of the step still writes.
+    """Release 0.33: a dummy is as long as a decode, and cascade attention may use any graph.
+
+    A rank forbids a split if one request reads cache blocks that another request of the step still writes.
     """
 
     def dummy_tokens(self) -> int:

@@ -4,11 +4,10 @@
 
 Each pair of brackets is a *piece*. In mode PIECEWISE, each piece is a separate CUDA graph, and attention runs eagerly
 between the pieces. In mode FULL, the whole forward is one graph. Each layer ends in the collective of its experts, over
-the rows of all data-parallel ranks. In a graph, the number of these rows is fixed.
+the rows of all data-parallel ranks.
 
-Inputs that differ between steps are in persistent buffers, and a graph reads them in each replay. These inputs are the
-tokens and the metadata of attention (`dpsim.vllm.data_parallel.attention`). The subclass in
-`dpsim.vllm.data_parallel.captured` fills them before each forward.
+Inputs that differ between steps are in persistent buffers, and a graph reads them in each replay
+(`dpsim.vllm.data_parallel.attention`).
 """
 
 from __future__ import annotations
@@ -70,15 +69,11 @@ class GraphedLayers:
         return first, second, third
 
     def make_offloader(self) -> Offloader | None:
-        """The offloader, which copies the weights of a layer to the device when they are needed. None if the device has
-        all weights.
-        """
+        """Copies the weights of a layer to the device when they are needed. None: the device has all weights."""
         return None
 
     def inputs_of(self, num_tokens: int) -> tuple[Buffer, ...]:
-        """The input buffers of a forward. Forwards of the same size get the same view, so addresses do not change
-        (invariant I-CG-8).
-        """
+        """The same view for the same size, so addresses do not change (invariant I-CG-8)."""
         if num_tokens not in self.inputs:
             self.inputs[num_tokens] = (self.ids.view(0, num_tokens),)
         return self.inputs[num_tokens]

@@ -6,15 +6,10 @@
 
 Each forward of a rank needs one forward of every other rank, so ranks that launch different numbers of forwards hang
 (invariant I-EL-1). A real forward checks its result, which contains the tokens of all ranks and the version of each
-rank's weights. A user calls `update_weights` between a pause and a resume. This call is a collective of all engines on
-another communicator, and writes the weights that forwards read.
+rank's weights. `update_weights`, between pause and resume, is a collective of all engines.
 
-An engine core is also its first worker. For each operation, it sends a message to its other workers, as vLLM's executor
-does by RPC (`dpsim.vllm.engine.workers`). It waits for their answers to `synchronize` and `update_weights`, but not to
-a forward.
-
-The program of a whole engine replaces `EngineForward` by another class with the same methods: `execute`, `dummy`,
-`synchronize`, `update_weights`.
+An engine core is also its first worker, and calls the others by messages (`dpsim.vllm.engine.workers`). It waits for
+their answers to `synchronize` and `update_weights`, but not to a forward.
 """
 
 from __future__ import annotations
@@ -33,9 +28,7 @@ RPC = "rpc"
 
 
 class EngineForward:
-    """The forwards of one worker. `others`: the ranks of the other workers, if this worker is the first of its
-    engine.
-    """
+    """The forwards of one worker. `others`: the other workers, if this one is the first of its engine."""
 
     def __init__(self, rank: Rank, others: Sequence[int] = ()) -> None:
         self.rank = rank
@@ -48,10 +41,7 @@ class EngineForward:
         self.version = 0
 
     async def execute(self, tokens: int) -> bool:
-        """Run a batch of `tokens` tokens, if there are any. Returns whether there were any.
-
-        Raises AssertionError if the result has other tokens or weights than the ranks agreed on.
-        """
+        """Run a batch, if it has tokens: the result. AssertionError: tokens or weights are not the agreed ones."""
         if not tokens:
             return False
         self.call("execute", tokens)
@@ -88,9 +78,7 @@ class EngineForward:
         await self.answered()
 
     async def update_weights(self, version: int) -> None:
-        """Broadcast new weights from the first rank of the group, on a separate stream, and wait for them on all
-        workers.
-        """
+        """Broadcast from the group's first rank, on a separate stream, and wait for it on all workers."""
         self.call("update_weights", version)
         stream, group = self.rank.stream("weights"), self.rank.device("dp")
         if group.index == 0:

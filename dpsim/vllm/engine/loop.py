@@ -10,11 +10,10 @@ One iteration (specification 2.3):
     end             continue the wave or end it, and inform the coordinator
 
 An engine is idle from the end of a wave until a message starts the next one. It then makes no collective (invariant
-I-EL-4). During a wave, an engine without requests makes forwards without tokens. The loop sets `rank.step` to the
-number of its iterations with a forward. All engines of a running group make equally many of these iterations (invariant
-I-EL-1). So a step number means the same step on all engines, and a check can compare their decisions.
+I-EL-4). During a wave, an engine without requests makes forwards without tokens. `rank.step` counts iterations with a
+forward, which are equally many on all engines (I-EL-1). So a step number means the same step on all engines.
 
-Each method of `EngineLoop` makes one decision, and a variant overrides one of them. Sources: specification 2.2 to 2.7.
+Sources: specification 2.2 to 2.7.
 """
 
 from __future__ import annotations
@@ -97,9 +96,7 @@ class EngineLoop:
     # ---- messages
 
     async def take_messages(self) -> bool:
-        """Wait until there is work, and process all messages received so far. Returns False if the engine has to
-        end.
-        """
+        """Wait for work, and process all messages so far. Returns False if the engine has to end."""
         while not self.has_work():
             await self.control.idle()
             if self.stops == self.layout.stops:
@@ -146,9 +143,7 @@ class EngineLoop:
         self.scheduler.abort(requests)
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
-        """Join a wave because of the coordinator's wake. Raises AssertionError if the wake moves an engine after all
-        engines have agreed to pause (invariant I-EL-8).
-        """
+        """Join by the coordinator's wake. AssertionError: all engines have agreed to pause (invariant I-EL-8)."""
         before = self.waves.engines_running, self.waves.ignore_start_dp_wave
         self.waves.start_dp_wave(wave, exclude)
         moved = self.waves.engines_running and not before[0]
@@ -164,9 +159,7 @@ class EngineLoop:
     # ---- the step
 
     async def step(self) -> bool:
-        """Run a step. Returns whether tokens ran. The engine processes aborts before the scheduler gets the result
-        (invariant I-EL-12).
-        """
+        """Returns whether tokens ran. Aborts come before the scheduler gets the result (invariant I-EL-12)."""
         batch = self.scheduler.schedule(self.waves.pause_state)
         executed = await self.forward.execute(len(batch))
         if batch:
@@ -175,17 +168,13 @@ class EngineLoop:
         return executed
 
     async def take_aborts(self) -> None:
-        """Process the aborts that arrived while the model ran. A second copy of each is in the input queue, and has no
-        effect.
-        """
+        """Aborts that came while the model ran. Their copies in the input queue have no effect."""
         while (requests := await self.aborts.poll("engine.abort")) is not None:
             assert isinstance(requests, tuple)
             self.abort(requests)  # type: ignore[arg-type]
 
     async def meet(self, executed: bool, local: bool) -> None:
-        """Meet the other engines: run a dummy forward if no tokens ran, then the sync. `local`: whether this engine has
-        work.
-        """
+        """A dummy forward if no tokens ran, then the sync. `local`: whether this engine has work."""
         if not executed and self.makes_dummy():
             await self.forward.dummy()
         await self.sync(local)
@@ -197,9 +186,7 @@ class EngineLoop:
     # ---- the finish sync
 
     async def sync(self, local: bool) -> None:
-        """Run the finish sync if this step is a sync point. `local`: whether this engine has work. A single engine
-        syncs in each step.
-        """
+        """If this step is a sync point, as each is of a single engine. `local`: whether this engine has work."""
         if self.waves.at_sync_point() or self.layout.size == 1:
             self.waves.synced(await self.reduce(self.waves.contribution(local)))
             state = self.waves.current_wave, self.waves.engines_running, self.waves.step_counter
@@ -213,18 +200,14 @@ class EngineLoop:
         return tuple(map(int, total))
 
     def end(self, was_running: bool) -> None:
-        """End the wave, or continue it. Raises AssertionError if the wave ends while this engine has work
-        (invariant I-EL-6).
-        """
+        """End the wave, or continue it. AssertionError: it ends while this engine has work (invariant I-EL-6)."""
         running = self.waves.engines_running
         assert running or not self.unfinished(), f"engine {self.index} has work left as the wave ends (I-EL-6)"
         for out in self.waves.end_iteration(was_running):
             self.tell(out)
 
     def tell(self, out: Out) -> None:
-        """Inform the coordinator. A single engine has no coordinator and sends nothing, because its front ends need no
-        report.
-        """
+        """A single engine has no coordinator and sends nothing, because its front ends need no report."""
         self.rank.probe(START if out.kind == "start_wave" else COMPLETE)
         if out.to == "coordinator":
             event = out.kind, self.index, out.wave

@@ -7,7 +7,7 @@
     UPDATE_WEIGHTS    a collective of all engines outside of the loop, only while all are paused
 
 A client sends a call to all engines and waits for all answers. If an engine cannot do a call, it answers with the
-error, and continues. Two examples are an unknown call, and RESUME while a pause is not complete.
+error, and continues.
 
 Before 0.33, an engine answers a pause while its last forward may still run on the device. So an update of the weights
 races with this forward (`Control024`).
@@ -83,9 +83,7 @@ class Control:
         await self.forward.synchronize()
 
     async def resume(self) -> None:
-        """Resume after a reduction of all engines, so that no engine steps before all have ended the pause
-        (invariant I-EL-14).
-        """
+        """After a reduction, so that no engine steps before all have ended the pause (invariant I-EL-14)."""
         if self.waves.resume():
             self.waves.resumed(await self.barrier(self.scheduler.has_unfinished(self.waves.pause_state)))
             self.rank.probe(RESUMED)

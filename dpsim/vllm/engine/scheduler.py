@@ -61,9 +61,7 @@ class Scheduler:
         return tuple(self.running)
 
     def update(self, batch: Sequence[RequestId]) -> list[Finished]:
-        """Account for the result of a step. Returns the requests that it finishes. Requests aborted meanwhile do not
-        count.
-        """
+        """The requests that a step finishes; those aborted meanwhile do not count."""
         for request in batch:
             if request in self.steps:
                 self.steps[request] -= 1

@@ -16,16 +16,6 @@ work on any rank. Waves have numbers, so an engine can recognise a late wake for
     >>> engine.engines_running, engine.current_wave, engine.step_counter
     (False, 1, 0)
 
-The class `EngineWaves` neither waits nor stores requests. The engine's loop calls it in each iteration as follows:
-
-    was_running = engine.engines_running
-    ...                                                   # add, start_dp_wave, pause, resume: as messages arrive
-    if engine.at_sync_point():                            # after a step, real or dummy
-        engine.synced(reduced(engine.contribution(unfinished), engine.op))
-    else:
-        engine.no_sync()
-    send(engine.end_iteration(was_running))
-
 Releases:
 
     Release014  the coordinator wakes the engines; an engine reports a request of a wave that is over
@@ -70,9 +60,7 @@ class Out(NamedTuple):
 
 
 class EngineWaves:
-    """The state of one engine. `index`: its data-parallel rank. `size`: the number of engines. `interval`: the steps
-    between two sync points.
-    """
+    """Engine `index` of `size`. `interval`: the steps between two sync points."""
 
     sync_form: ClassVar[type[FinishSync]]
     op: ClassVar[Op]
@@ -96,11 +84,7 @@ class EngineWaves:
     # ---- messages
 
     def add(self, wave: int) -> list[Out]:
-        """Process a request. `wave`: the wave of its front end. If it is later than the engine's wave, the engine
-        adopts it.
-
-        Returns the reports to send.
-        """
+        """A request of a front end in `wave`; the engine adopts a later one. Returns the reports to send."""
         if not self.has_coordinator:
             return []
         late = wave < self.current_wave
@@ -112,26 +96,21 @@ class EngineWaves:
         raise NotImplementedError
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
-        """Join a wave, unless this engine is `exclude`. An engine ignores a wave that is over, but joins one with its
-        current number; without this, it would lose a wake (mutant M-EL-7).
-        """
+        """Join, unless this is `exclude` or the wave is over. The current number counts, or a wake is lost (M-EL-7)."""
         if not self.ignore_start_dp_wave and exclude != self.index and wave >= self.current_wave:
             self.current_wave = wave
             self.engines_running = True
 
     def pause(self, mode: PauseMode) -> None:
-        """Begin the first phase of a pause: this engine runs until all engines have a pause pending. It does not change
-        requests.
-        """
+        """First phase: this engine runs until all have a pause pending. Requests do not change."""
         self.pause_state = PauseState.PAUSED_ALL if mode == "keep" else PauseState.PAUSED_NEW
         self.pending_pause = True
         self.engines_running = True
 
     def resume(self) -> bool:
-        """Returns whether the caller has to run the barrier: a MAX over whether each rank has work. It then calls
-        `resumed`.
+        """Whether the caller has to run the barrier, a MAX over who has work, and then call `resumed`.
 
-        Raises PauseOnItsWay if the pause is not complete.
+        PauseOnItsWay: the pause is not complete.
         """
         if self.pending_pause or (self.engines_running and self.ignore_start_dp_wave):
             raise PauseOnItsWay(f"engine {self.index} cannot resume: a pause is still on its way, so wait for its end")
@@ -167,9 +146,7 @@ class EngineWaves:
         self.engines_running = True
 
     def end_iteration(self, was_running: bool) -> list[Out]:
-        """The reports at the end of an iteration. `was_running`: whether the group ran at its beginning, before its
-        messages.
-        """
+        """The reports. `was_running`: the group ran at the beginning of the iteration, before its messages."""
         return self._wave_continues(was_running) if self.engines_running else self._wave_ends()
 
     def _wave_ends(self) -> list[Out]:
@@ -186,9 +163,7 @@ class EngineWaves:
 
 
 class Release014(EngineWaves):
-    """Release 0.14 and source page 003. Front ends report first requests to the coordinator. An engine only reports a
-    request whose wave is over.
-    """
+    """0.14 and page 003: front ends report first requests; an engine only one whose wave is over."""
 
     sync_form = FinishFlag
 

@@ -3,9 +3,8 @@
     vllm serve m -dp 2 -dpn 0 --speculative-config.method mtp ...
     vllm serve m -dp 2 -dpn 1                                           # no drafter: rank 0 waits for it without end
 
-vLLM compares a hash of some settings at start. If nodes differ in a hashed setting, vLLM refuses to start, and so the
-translation refuses the commands. Other differences become settings of single ranks. Source: specification chapter 8.4
-(hash).
+vLLM compares a hash of some settings at start; differences in the others become settings of ranks. Source:
+specification chapter 8.4 (hash).
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ def by_rank(
 ) -> tuple[dict[int, dict[str, Any]], list[str]]:
     """Returns the section `config_by_rank`, and a remark for each setting in which a command differs from the first.
 
-    `every` contains the settings of each command, and `configs` the section `config` of each command. Raises
-    ScenarioError for a difference that vLLM notices, and if one replica runs on several nodes.
+    Raises ScenarioError for a difference that vLLM notices, and if one replica runs on several nodes.
     """
     first = EngineConfig.model_validate(configs[0])
     found: dict[int, dict[str, Any]] = {}

@@ -29,20 +29,14 @@ DRAFTERS = ("eagle", "eagle3", "draft_model")
 
 
 class Drafts(NamedTuple):
-    """The translated settings.
-
-    `config`: fields of the scenario. `notes`: remarks about methods that the scenario replaces by another kind.
-    """
+    """`config`: fields of the scenario. `notes`: remarks about methods that the scenario replaces by another kind."""
 
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 def drafts(settings: Settings) -> Drafts:
-    """Returns the speculative decoding of a command.
-
-    Raises ScenarioError for an unknown method, and for settings without a number of draft tokens.
-    """
+    """Raises ScenarioError for an unknown method, and for settings without a number of draft tokens."""
     given = {name: value for name, value in settings.values.items() if name.startswith("speculative_config.")}
     if not given:
         return Drafts({})

@@ -34,20 +34,14 @@ _PLAIN_KEYS = {
 
 
 class Graphs(NamedTuple):
-    """The translated settings.
-
-    `config`: fields of the scenario. `notes`: remarks about fields that follow from other settings.
-    """
+    """`config`: fields of the scenario. `notes`: remarks about fields that follow from other settings."""
 
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 def graphs(settings: Settings) -> Graphs:
-    """Returns the CUDA graphs of a command.
-
-    Raises ScenarioError for an unknown mode, and for PIECEWISE graphs if vLLM does not cut the model into pieces.
-    """
+    """Raises ScenarioError for an unknown mode, and for PIECEWISE if vLLM does not cut the model into pieces."""
     config: dict[str, Any] = {}
     for key, name in _PLAIN_KEYS.items():
         value = settings.get(f"compilation_config.{key}", None)

@@ -3,10 +3,8 @@
     # node 0                                              # node 1
     vllm serve m -dp 4 -dpl 2 -dpa 10.0.0.1               vllm serve m --headless -dp 4 -dpl 2 -dpr 2 -dpa 10.0.0.1
 
-vLLM compares a hash of some settings when engines start, and refuses to start if they differ. It does not notice
-differences in other settings (specification chapter 8.4; mutant M-CF-14 in docs/keys.md). Then ranks have different
-settings, and a run shows the effect. A user starts one command on each node. This module reads all commands, and
-refuses them if they do not start each data-parallel replica exactly once.
+vLLM compares a hash of some settings when engines start, and refuses to start if they differ. Other differences remain
+(specification 8.4; M-CF-14 in docs/keys.md). The commands have to start each replica exactly once.
 """
 
 from __future__ import annotations
@@ -27,10 +25,7 @@ OF_A_NODE = {
 
 
 def nodes(text: str, release: str | None = None) -> list[Settings]:
-    """Returns the settings of each command that serves.
-
-    Raises ScenarioError if no command serves, or if two commands do not fit together.
-    """
+    """The settings of each command that serves. ScenarioError if none serves, or if two do not fit together."""
     found = [read(words, release) for words in _serving(text)]
     if not found:
         raise ScenarioError(_nothing_serves(text))

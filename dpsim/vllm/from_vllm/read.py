@@ -32,11 +32,9 @@ _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30
 
 @dataclass
 class Settings:
-    """The settings of a command.
+    """`values`: each setting, by vLLM's name. `typed`: as the user spelled it, by the same names.
 
-    `values`: the value of each setting, by vLLM's name. `typed`: the spelling that the user typed, by the same names.
-    `ignored` and `checked`: flags as typed, each with the reason. `overruled`: by name, a flag and its value that an
-    environment variable overrides.
+    `ignored`, `checked`: flags as typed, with the reason. `overruled`: by name, what an environment variable overrides.
     """
 
     model: str = ""

@@ -21,10 +21,7 @@ _PLAIN = re.compile(r"[^\s\\'\";|&<>]+")
 
 
 def commands(text: str) -> list[list[str]]:
-    """Returns the commands of a script, each as its words, without redirections.
-
-    Raises ScenarioError for a quote that the script never closes.
-    """
+    """The commands of a script as words, without redirections. ScenarioError for a quote that never closes."""
     found: list[list[str]] = [[]]
     at = 0
     while at < len(text):

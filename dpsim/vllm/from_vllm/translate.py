@@ -89,10 +89,7 @@ def from_vllm(text: str, release: str | None = None, protocol: str | None = None
 
 
 def all_of(text: str, release: str | None = None) -> tuple[list[Translated], list[str]]:
-    """Returns the scenarios of `--protocol all`, and a remark for each program that it leaves out, with the reason.
-
-    The scenario of the program that runs the steps is the first one.
-    """
+    """The scenarios of `--protocol all`, that of the steps first, and why it leaves out other programs."""
     sizes = nodes(text, release or NEWEST)[0].values
     first, *others = candidates(sizes)
     made, left_out = [from_vllm(text, release, first)], []

@@ -1,8 +1,7 @@
 """Makes a small workload that exercises a deployment: prompts, decodes, and ranks without work.
 
-In each step, one request arrives for each replica, and the requests end at different times. So some ranks are idle
-before others begin, and after others end. If the deployment splits batches, all requests arrive at once instead. Then
-each replica has enough requests to split its decodes, and long enough prompts to split its prefills.
+In each step, one request arrives for each replica, and they end at different times, so some ranks idle. If the
+deployment splits batches, all requests arrive at once instead.
 
     >>> workload(EngineConfig(), replicas=2, longest=None)["synthetic"]["requests"]
     9
@@ -24,10 +23,7 @@ MOST = 50_000
 
 
 def workload(config: EngineConfig, replicas: int, longest: int | None) -> dict[str, Any]:
-    """Returns the section `workload` of a scenario.
-
-    `longest` limits the tokens of a request, prompt and output together; None means no limit.
-    """
+    """Returns the section `workload`. `longest`: tokens of a request, prompt and output; None: no limit."""
     if config.use_ubatching:
         return _many_at_once(config, replicas, longest)
     output = {"min": 2, "max": 12}

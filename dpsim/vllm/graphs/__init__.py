@@ -7,6 +7,6 @@ managed.py      this manager with the interface of the V1 runner's dispatcher
 capture.py      the inputs of a capture: query starts, sequence lengths, inert requests
 candidates.py   the V2 runner's graphs, and its choice among them
 
-The package captures nothing, and its functions depend on the configuration only, not on a rank. So data-parallel steps
-and pipeline stages both use it. Source: specification chapter 5.
+The package captures nothing, and its functions depend on the configuration only, not on a rank. Source: specification
+chapter 5.
 """

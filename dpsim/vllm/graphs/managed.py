@@ -1,10 +1,9 @@
 """The graph manager of source page 004 with the interface of the V1 runner's dispatcher (specification 10.0).
 
-With the class `Managed`, a scenario combines the manager with the data-parallel step of the V1 runner. The source page
-belongs to the V2 runner, which dispatches once. In the V1 step, a rank dispatches a second time, with the agreed count
-and mode. In the first dispatch, a uniform decode gets a decode graph or none. If the ranks agree on PIECEWISE, it gets
-a PIECEWISE graph in the second one. A batch without a graph is not padded. The V2 runner of 0.17 does not pad it either
-in a group of several ranks, but a single rank does (example A-15).
+The page belongs to the V2 runner, which dispatches once; the V1 step dispatches again with the agreed count. In the
+first dispatch, a uniform decode gets a decode graph or none. If the ranks agree on PIECEWISE, it gets a PIECEWISE graph
+in the second one. A batch without a graph is not padded. The V2 runner of 0.17 does not pad it either in a group of
+several ranks, but a single rank does (example A-15).
 
     >>> graphs = Managed(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6))
     >>> [graphs.dispatch(count, uniform_decode=True)[0].name for count in (3, 5)]  # no decode graph of 8 requests

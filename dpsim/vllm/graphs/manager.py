@@ -2,8 +2,8 @@
 5.6).
 
 The functions of the manager are those of release 0.17. Two maps lead from a token count to the padded size: one for all
-batches and, if decodes have separate graphs, one for decodes. The map for decodes contains only counts that decodes can
-have. The manager differs from the V1 runner's dispatcher in three answers, which the engine's own code confirms:
+batches and, if decodes have separate graphs, one for decodes. The manager differs from the V1 runner's dispatcher in
+three answers, which the engine's own code confirms:
 
 * A uniform decode without a decode graph runs eagerly. In the dispatcher, it falls back to a PIECEWISE graph.
 * A batch in mode NONE may still get a size, for example `(NONE, 8)` for a mixed batch in FULL_DECODE_ONLY.
@@ -33,11 +33,10 @@ from dpsim.vllm.graphs.sizes import Ladder017
 
 
 class GraphManager:
-    """The graphs of one rank. The argument `sizes` has token counts in any order; by default those of the
-    configuration.
+    """The graphs of one rank. The argument `sizes`: token counts; by default those of the configuration.
 
-    The attributes `sizes` and `decode_sizes` map a token count to the padded count. `captured`: the token counts of the
-    FULL graphs captured so far. `output_rows`: the rows of the persistent output buffer, None before the first capture.
+    `sizes`, `decode_sizes`: a token count to the padded one. `captured`: of FULL graphs so far. `output_rows`: of the
+    persistent output buffer, None before the first capture.
     """
 
     def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None) -> None:
@@ -62,9 +61,7 @@ class GraphManager:
         return max_query_len == self.q and num_tokens == self.q * num_reqs
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
-        """The mode and the padded count of a batch; None for no padding. `max_query_len`: the tokens of the longest
-        request.
-        """
+        """Mode and padded count; None for no padding. `max_query_len`: the tokens of the longest request."""
         return self.graph(num_tokens, self.is_uniform_decode(num_reqs, num_tokens, max_query_len))
 
     def graph(self, num_tokens: int, uniform: bool) -> tuple[RuntimeMode, int | None]:
@@ -78,9 +75,7 @@ class GraphManager:
         return mode, size
 
     def captures(self) -> list[CaptureSize]:
-        """All captures, in the same order on every rank (invariant I-CG-6). Mixed sizes come before decode sizes, and
-        the largest first. So the first capture makes the output buffer and the memory pool large enough for all others.
-        """
+        """In one order on every rank (invariant I-CG-6): mixed before decodes, the largest first, for the memory."""
         mixed = self.sizes.values() if self.mode.mixed_mode is not RuntimeMode.NONE else ()
         return [
             *(CaptureSize(size, self.mode.mixed_mode, False) for size in sorted(set(mixed), reverse=True)),
@@ -91,18 +86,14 @@ class GraphManager:
         ]
 
     def record(self, capture: CaptureSize) -> None:
-        """Record that the rank captured a graph. The first capture, in whatever mode, sets the rows of the output
-        buffer.
-        """
+        """The first capture, in whatever mode, sets the rows of the output buffer."""
         if self.output_rows is None:
             self.output_rows = capture.num_tokens
         if capture.mode is RuntimeMode.FULL:
             self.captured.add(capture.num_tokens)
 
     def replay_rows(self, num_tokens: int) -> int:
-        """The rows of the output buffer that a replay returns. Raises AssertionError if there is no FULL graph of this
-        size.
-        """
+        """The rows that a replay returns. AssertionError: no FULL graph of this size."""
         assert num_tokens in self.captured, f"no FULL graph of {num_tokens} tokens was captured"
         return num_tokens
 

@@ -16,6 +16,5 @@ A scenario of the model of vLLM has a topology, a configuration and a workload o
     options.py         options of `dpsim run` and `dpsim explore`
     agreement.py       a conformance test that runs a protocol on a backend
 
-Entry points in pyproject.toml name `scenario`, `strategies`, `options` and `agreement`. Only the two files with
-strategies import Hypothesis.
+Only the two files with strategies import Hypothesis.
 """

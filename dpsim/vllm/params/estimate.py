@@ -1,17 +1,14 @@
 """Estimates the steps, records and memory of a run from its requests and limits, before dpsim runs it.
 
-A request takes one step for each chunk of its prompt, and one for each output token. A replica runs up to
-`max_num_seqs` requests at once, and computes up to `max_num_batched_tokens` tokens a step. So the longest request is a
-lower bound of the steps, and the sum of all tokens is another one. Requests that arrive late share their steps with
-fewer others, at most one step a tick of the clock. An aborted request takes no step after its abort. The result
-describes the busiest replica:
+A request takes one step for each chunk of its prompt, and one for each output token. The longest request is a lower
+bound of the steps, and the sum of all tokens is another one. Requests that arrive late share their steps with fewer
+others, at most one step a tick of the clock.
 
     >>> args = EngineArguments(TOPOLOGY, CONFIG, (Request(0, 100, 16_000_000),), 20_000_000, form="")
     >>> str(estimate_of(args))
     'about 16,000,001 steps, 256,000,016 records, 106 GB'
 
-A pipeline stage allocates the length of the longest request for each slot, even if the request ends early. The byte
-constants below are measurements of runs of this package.
+The result is of the busiest replica. The byte constants below are measurements of runs of this package.
 """
 
 from __future__ import annotations
@@ -39,10 +36,7 @@ CONFIG = {"max_num_seqs": 128, "max_num_batched_tokens": 8192}
 
 
 def estimate_of(args: EngineArguments, *, table: bool = False) -> Estimate:
-    """Returns the estimate of a run with these arguments.
-
-    `table`: each computed token reads all positions of its request, as in the program `pp_tokens`.
-    """
+    """`table`: each computed token reads all positions of its request, as in the program `pp_tokens`."""
     requests, step, budget = args.requests, max(1, args.step_ns), max(1, args.config["max_num_batched_tokens"])
     replicas, size = args.topology["data_parallel_size"], 1
     for name in TOPOLOGY:

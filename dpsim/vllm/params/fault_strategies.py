@@ -1,7 +1,4 @@
-"""Hypothesis strategies that draw injected faults and delays, as mappings for a scenario file.
-
-`dpsim.vllm.params.strategies` combines them with topologies, configurations and workloads.
-"""
+"""Hypothesis strategies that draw injected faults and delays, as mappings for a scenario file."""
 
 from __future__ import annotations
 

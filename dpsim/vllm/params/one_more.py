@@ -4,8 +4,7 @@
     requests of 3 ranks, in turn     a b b | c d d | e
 
 vLLM distributes requests to data-parallel ranks in turn, by arrival. So this module duplicates each request of the last
-rank, and the other ranks keep theirs. The new rank has the settings of the last data-parallel rank. A front end that
-balances by load may distribute the requests in another way.
+rank, and the other ranks keep theirs. A front end that balances by load may distribute the requests in another way.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     outside(scenario, scope("ranks=2,requests=1")._asdict())     # "the scenario's own workload (ranks=4, prompt=400)"
 
-A proof of the set does not cover the scenario itself, if the scenario has more ranks or requests, or longer ones. So
-`dpsim explore` prints the sizes that the set would need.
+A proof of the set does not cover the scenario itself, if the scenario has more ranks or requests, or longer ones.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from dpsim.vllm.params.workload.model import RequestSpec, Workload
 
 
 def outside(base: Scenario, sizes: Mapping[str, int | None]) -> str:
-    """Returns each size for which the set is too small, with the value that contains `base`; "" if the set contains it.
-    `sizes`: the fields of `dpsim.vllm.params.small.Scope`; None for a size that does not vary.
+    """Returns each size for which the set is too small, with the value that contains `base`; "" if none is.
 
-    A scenario with random requests has their upper bounds. Three things are in no set: requests from a file, fields
-    of requests that no size varies, and arrivals between two steps.
+    `sizes`: the fields of `Scope`; None for one that does not vary. Random requests have their upper bounds. Requests
+    from a file, other fields, and arrivals between two steps are in no set.
     """
     needed = {"ranks": base.topology.data_parallel_size, "stages": base.topology.pipeline_parallel_size}
     needed = {name: least for name, least in needed.items() if sizes[name] is not None}

@@ -3,8 +3,8 @@
     EngineScenario(name="two", topology=Topology(data_parallel_size=2), workload=Workload(requests=(...)))
     scenario_from({"name": "two", "topology": {"data_parallel_size": 2}, "workload": {"requests": [...]}})
 
-Names of fields are vLLM's (`dpsim.vllm.config`), and a configuration must follow vLLM's rules. The entry point
-`default` of the group `dpsim.parameters` names `EngineScenario`, so every scenario file has these sections.
+The entry point `default` of the group `dpsim.parameters` names `EngineScenario`, so every scenario file has these
+sections.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ class EngineParameters(Parameters):
 
     @property
     def small_sizes(self) -> str:
-        """The default sizes of an enumeration of small scenarios: two requests, with aborts if the program reads
-        aborts.
-        """
+        """Two requests, with aborts if the program reads aborts."""
         heeds = registry.protocol(self.protocol.name).program.heeds
         return f"requests=2,steps=2,abort={int(heeds is None or 'abort_ns' in heeds)}"
 
@@ -83,10 +81,9 @@ class EngineParameters(Parameters):
         return self.config if own is None else own.over(self.config)
 
     def requests(self, base: Path | str | None = None) -> list[Request]:
-        """Returns the requests, in the order of their source.
+        """In the order of their source. `base`: the folder of the scenario; None: the working folder.
 
-        `base` is the folder of the scenario file, from which dpsim resolves the name of a trace; None is the working
-        folder. Raises FileMissing if dpsim does not find the trace, and ScenarioError if it cannot read it.
+        Raises FileMissing without the trace, and ScenarioError if it cannot be read.
         """
         return requests_of(self.workload, base)
 
@@ -115,11 +112,7 @@ class EngineParameters(Parameters):
         return self.config.capture_graphs
 
     def problems(self) -> Iterator[Problem]:
-        """Yields what is wrong with the sections, each problem with its place in the file.
-
-        First these are requests that need an adapter while adapters are off. Then follow the rules of the release that
-        the configuration breaks, and the rules that the settings of single ranks break.
-        """
+        """Requests that need an adapter while those are off; then broken rules, also for single ranks."""
         for i, request in enumerate(self.workload.requests or ()):
             if request.lora is not None and not self.config.enable_lora:
                 message = f"the adapter {request.lora!r} needs config.enable_lora: true"
@@ -160,20 +153,13 @@ class EngineParameters(Parameters):
         return ["", "settings of single ranks, by config_by_rank:", *lines, ""] if lines else []
 
     def all_up_to(self, sizes: str) -> Worlds:
-        """Returns every small scenario up to the given sizes (`dpsim.vllm.params.small`).
-
-        Raises ScenarioError for wrong sizes.
-        """
+        """Every small scenario (`dpsim.vllm.params.small`). Raises ScenarioError for wrong sizes."""
         from dpsim.vllm.params import small
 
         return small.Small(cast(Scenario, self), small.scope(sizes))
 
     def one_more(self) -> Self | None:
-        """Returns the parameters with one more data-parallel rank, which receives copies of the last rank's requests.
-
-        Returns None if the file does not list its requests, or if the rules of the release refuse the size
-        (`dpsim.vllm.params.one_more`).
-        """
+        """With one more data-parallel rank; None without a list of requests, or if the release refuses the size."""
         from dpsim.vllm.params import one_more
 
         own = self.workload.requests
@@ -189,10 +175,9 @@ class EngineParameters(Parameters):
         return None
 
     def beyond(self) -> str:
-        """Returns why a scenario from a stranger's token is too large to run, or an empty text.
+        """Why a stranger's token is too large, or "".
 
-        This method counts from the text of the scenario before dpsim makes any request. It refuses a workload file, so
-        that a stranger's scenario opens no file.
+        It counts from the text before any request is made, and refuses a file, so that none is opened.
         """
         if self.file is not None:
             return "its workload is a file; expected requests that are written out or synthetic"

@@ -2,17 +2,14 @@
 
     for scenario in small_scenarios(base, scope("ranks=2,requests=2,steps=2")): ...
 
-Two ranks and a few steps suffice to show nearly every coordination bug. In one case a hundred random scenarios missed a
-bug that 1 in 80 small scenarios shows. Protocol, configuration and faults are those of the scenario `base`. The
-requests vary, and the numbers of ranks and stages vary if the user names them. Each size is a maximum:
+Two ranks and a few steps suffice to show nearly every coordination bug. Protocol, configuration and faults are those of
+the scenario `base`. The requests vary, and the numbers of ranks and stages vary if the user names them. Each size is a
+maximum:
 
     ranks     data-parallel ranks, from 1                    requests  requests, from 1
     steps     steps in which a request may arrive            prompt    tokens of a prompt, from 1
     output    tokens of output, from 1                       abort     0: never; 1: or in any step after its arrival
     stages    pipeline stages, from 1
-
-A small scenario omits faults, delays, messages and settings of ranks that it does not have, and an expected culprit.
-Smaller scenarios are first, so the first failure is a smallest one.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -91,10 +88,7 @@ def count(sizes: Scope) -> int:
 
 
 def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
-    """Yields all scenarios up to these sizes, the smallest first.
-
-    Raises ScenarioError if there are more than a million, or if `base` is not valid with one of the numbers of ranks.
-    """
+    """The smallest first. ScenarioError: more than a million, or `base` is not valid with a number of ranks."""
     if count(sizes) > LARGEST:
         raise ScenarioError(
             f"--all-up-to: these are {count(sizes):,} scenarios; expected at most {LARGEST:,}: take smaller sizes"

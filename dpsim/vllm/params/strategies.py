@@ -4,18 +4,14 @@
     def test_a_healthy_protocol_never_hangs(scenario):
         holds(scenario)              # dpsim.testing: explores schedules, and raises if one fails
 
-There is one strategy for each part of a scenario: topology, config, workload (with aborts), faults and delays.
-`scenarios` combines them, and a caller can replace parts by other strategies. A request frees its memory when it ends.
-So a strategy draws an abort in order to draw a free in an arbitrary step.
+A strategy draws an abort in order to draw a free in an arbitrary step.
 
 Every drawn scenario is valid by construction, and small: up to 4 ranks, 6 requests, about 30 steps. Hypothesis shrinks
-it towards the simplest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So a
-failing example needs everything that remains in it. For this, the simplest value is first in every choice, and lists
-shrink to empty ones. `dump_scenario` turns a failing example into a file.
+it towards the simplest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays.
 
 A strategy always draws all its values, even those that an earlier choice makes useless. Otherwise Hypothesis could not
 revert that choice without a change of all later draws. Strategies draw neither schedules nor seeds, because the
-property explores schedules. So the property depends on the scenario only, and a failing example shrinks.
+property explores schedules.
 
 Only this file and `fault_strategies` import Hypothesis. Prior art: Hypothesis' own guide to strategies that shrink
 well; Jepsen's nemesis.

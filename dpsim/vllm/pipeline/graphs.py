@@ -2,20 +2,15 @@
 
     hidden -> [ embed, project ] -> attention -> [ mix, project ] -> attention -> [ mix ] -> output
 
-Each bracketed section of the diagram is a *piece*. In mode PIECEWISE, each piece is a separate graph, and attention
-runs eagerly between the pieces. In mode FULL, all pieces and attention are one graph, which ends with the copy into the
-output buffers.
+In mode PIECEWISE, each bracketed *piece* is a separate graph, and attention runs eagerly between the pieces. In mode
+FULL, all pieces and attention are one graph, which ends with the copy into the output buffers.
 
-A captured CUDA graph replays fixed kernel arguments, so they cannot depend on the tokens of a step. Instead, buffers
-contain, for each token, its id, its position and the cache slot of its request. The cache has one spare slot behind
-those of requests, to which padding tokens write. So padded rows have no effect (invariant I-CG-11).
+Buffers contain, for each token, its id, its position and the cache slot of its request. The cache has one spare slot
+behind those of requests, to which padding tokens write. So padded rows have no effect (invariant I-CG-11).
 
 The stages need no agreement before a capture. All have the same configuration, so they capture the same sizes, the
 largest first. The first dummy run allocates output buffers that have room for all sizes (invariant I-CG-13). In a
-capture, a stage neither sends nor receives hidden states; it runs on the content of its buffers. In a step, all stages
-choose the same graph, because they have the same batch.
-
-The ranks of a stage reduce the output of each layer inside the graph.
+capture, a stage neither sends nor receives hidden states; it runs on the content of its buffers.
 """
 
 from __future__ import annotations
@@ -94,10 +89,7 @@ class CapturedLayers(Layers):
         return self.graphs.captures()
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
-        """Run the layers for one entry of the session: as a warm-up if `mode` is NONE, else under capture.
-
-        Each rank runs the token count of the target.
-        """
+        """Run the target's token count once: as a warm-up if `mode` is NONE, else under capture."""
         tokens = target.key.num_tokens
         self.put(tokens, None, (), stream)
         if not self.output:
@@ -141,9 +133,7 @@ class CapturedLayers(Layers):
         return {name: buffer.view(0, tokens) for name, buffer in outgoing.items()}
 
     def put(self, tokens: int, input_batch: InputBatch | None, spans: tuple[Span, ...], stream: Stream) -> None:
-        """Write the inputs of a forward of this many tokens. In a capture there is no batch, and all tokens are
-        padding.
-        """
+        """Write the inputs of a forward. In a capture there is no batch, and all tokens are padding."""
         into = [self.rows(one, tokens) for one in (self.tokens, self.positions, self.slots)]
         dummy_slot = self.cache.shape[1] - 1
         if input_batch is None:
@@ -153,9 +143,7 @@ class CapturedLayers(Layers):
             stream.launch("token.put", put_tokens, reads=reads, writes=into, args=(spans, dummy_slot), cost=0)
 
     def rows(self, buffer: Buffer, stop: int) -> Buffer:
-        """A view of the first rows of a buffer. Each call returns the same view, because a graph reads fixed addresses
-        (invariant I-CG-8).
-        """
+        """The same view in each call, because a graph reads fixed addresses (invariant I-CG-8)."""
         if (buffer, stop) not in self.views:
             self.views[buffer, stop] = buffer.view(0, stop)
         return self.views[buffer, stop]
@@ -211,9 +199,7 @@ class CapturedLayers(Layers):
         return run
 
     async def mixture(self, layer: int, context: ForwardContext, state: Buffer) -> None:
-        """Run the experts of a layer. Here it does nothing, because the experts run behind all layers
-        (`PipelineWorker.run_experts`).
-        """
+        """Nothing here: the experts run behind all layers (`PipelineWorker.run_experts`)."""
 
     def embed(self, context: ForwardContext, state: Buffer) -> None:
         tokens = self.num_tokens(context)

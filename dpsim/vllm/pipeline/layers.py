@@ -1,9 +1,4 @@
-"""The layers of a pipeline stage, which compute its outputs from its inputs.
-
-`Layers` is the interface that a worker uses. `EagerLayers` runs all layers in one kernel, whose arguments say which
-token belongs to which request. `dpsim.vllm.pipeline.graphs` has the layers as CUDA graphs, whose kernels read this from
-buffers.
-"""
+"""The layers of a pipeline stage, which compute its outputs from its inputs."""
 
 from __future__ import annotations
 
@@ -19,11 +14,7 @@ LAYERS_NS = 20_000  # reference: one small layer
 
 
 class Layers(ABC):
-    """The layers of one rank.
-
-    `cache`: int64 of shape (layers, slots, positions). The last `spare_slots` slots belong to no request. `hidden`: the
-    input buffers of a forward, by name.
-    """
+    """`cache`: int64 (layers, slots, positions), the last `spare_slots` of no request. `hidden`: inputs by name."""
 
     spare_slots = 0
 
@@ -47,16 +38,12 @@ class Layers(ABC):
         return 1
 
     async def capture(self, kinds: tuple[str, ...]) -> None:
-        """Capture graphs before serving. `kinds`: the communicators whose members have to capture the same
-        (invariant I-CG-6).
-        """
+        """Before serving. Members of the communicators `kinds` have to capture the same (invariant I-CG-6)."""
         return
 
     @abstractmethod
     async def run(self, input_batch: InputBatch, outgoing: Mapping[str, Buffer]) -> dict[str, Buffer]:
-        """Run the layers. Returns their outputs by name, one row for each token. `outgoing`: buffers with room for the
-        outputs.
-        """
+        """Returns outputs by name, a row for each token. `outgoing`: buffers with room for them."""
 
 
 class EagerLayers(Layers):

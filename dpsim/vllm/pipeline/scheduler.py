@@ -1,11 +1,11 @@
 """The scheduler of an engine with pipeline stages. It runs on the virtual step clock, and `history` calls it.
 
-An engine with P stages has several batches in flight, in the *batch queue*. In each *call*, it schedules a batch, if it
-has any requests, and puts the batch into the queue. If the queue still has room, the call returns at once. Otherwise it
-removes the oldest batch, waits for its result, and updates the scheduler (specification 7.5). This is the rule of 0.33:
-with room in the queue, a call waits only if the scheduler has no requests left. A batch may have no tokens.
+In each *call*, the engine schedules a batch, if it has any requests, and puts the batch into the *batch queue*. If the
+queue still has room, the call returns at once. Otherwise it removes the oldest batch, waits for its result, and updates
+the scheduler (specification 7.5). This is the rule of 0.33: with room in the queue, a call waits only if the scheduler
+has no requests left.
 
-Because of the batch queue, the scheduler gets a result some steps late. This has three consequences:
+Because of the batch queue, the scheduler gets a result some steps late:
 
 * Its computed count is an upper bound while the target model may still reject drafts (specification 6.4).
 * A request ends some steps after its last token was sampled. If that is a stop token, the stages meanwhile run steps
@@ -33,9 +33,7 @@ from dpsim.vllm.pipeline.batches import Admission, Batch, Row
 
 
 class RequestState:
-    """A request in the scheduler, with its oracle. `key`: its session. `more`: whether the session has a later
-    request.
-    """
+    """A request, with its oracle. `key`: its session. `more`: the session has a later request."""
 
     def __init__(self, number: int, request: Request, oracle: Oracle, key: int, more: bool) -> None:
         self.number, self.key, self.more = number, key, more
@@ -86,15 +84,11 @@ class PipelineScheduler:
         return bool(self.waiting or self.running or self.finished)
 
     def cadence(self) -> int:
-        """The steps from one sample of a request to its next one: those that the token needs to arrive
-        (specification 6.7).
-        """
+        """The steps from a sample to the next one: those that the token needs to arrive (specification 6.7)."""
         return self.stages
 
     def depth(self) -> int:
-        """The batches that fit into the queue: one for each stage, and one more with asynchronous scheduling
-        (specification 7.4).
-        """
+        """One batch for each stage, and one more with asynchronous scheduling (specification 7.4)."""
         return self.stages + int(self.config.async_scheduling)
 
     def returns_early(self, batch: Batch, queued: int) -> bool:
@@ -102,9 +96,7 @@ class PipelineScheduler:
         return queued < self.depth() and (batch.num_tokens > 0 or self.has_requests)
 
     def add(self, state: RequestState) -> None:
-        """Add a request. If an earlier request of its session is not finished, it waits for it. If its session keeps a
-        slot, it goes before all other waiting requests.
-        """
+        """It waits for an earlier request of its session; if that keeps a slot, it goes before all others."""
         if state.key in self.closed:
             return
         if state.key in self.working:
@@ -175,15 +167,11 @@ class PipelineScheduler:
         return self.admits and not preempted
 
     def defers(self, results: Sequence[RowOutput]) -> bool:
-        """Whether the engine first reads an older result and then samples the batch, because a grammar needs that
-        result.
-        """
+        """Whether the engine reads an older result before it samples, because a grammar needs it."""
         return any(state.oracle.structured and sampled and state.in_flight > 1 for state, sampled, _ in results)
 
     def masks(self, batch: Batch, results: Sequence[RowOutput]) -> tuple[tuple[int, ...], ...]:
-        """For each row, the kinds of tokens that the grammar permits after the known tokens; empty if no row has a
-        grammar.
-        """
+        """For each row, the tokens that the grammar permits after the known ones; empty if no row has a grammar."""
         found = [
             state.oracle.mask(state.num_prompt_tokens + state.num_output_tokens - 1, row.drafts)
             if sampled and not state.ended
@@ -193,9 +181,7 @@ class PipelineScheduler:
         return tuple(found) if any(found) else ()
 
     def has_seat(self, state: RequestState) -> bool:
-        """Whether there is a slot for a request. A slot that a session keeps is free only for a request of this
-        session.
-        """
+        """Whether there is a slot. One that a session keeps is free only for a request of this session."""
         return len(self.running) + len(self.held) - (state.key in self.held) < self.config.max_num_seqs
 
     def update_from_output(self, results: Sequence[RowOutput]) -> None:
@@ -203,9 +189,7 @@ class PipelineScheduler:
         self.delivered_tokens.append(tuple(self._take(*one) if one.sampled else 0 for one in results))
 
     def drops(self, state: RequestState) -> bool:
-        """Whether the scheduler drops the result of a row, because its request ended or was aborted meanwhile
-        (invariant I-PS-12).
-        """
+        """Whether the request of a result ended or was aborted meanwhile (invariant I-PS-12)."""
         return state.ended
 
     def _take(self, state: RequestState, sampled: int, rejected: int) -> int:

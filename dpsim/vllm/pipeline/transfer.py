@@ -1,9 +1,7 @@
 """The transfer of hidden states from one pipeline stage to the next (specification 7.2).
 
-In each step with tokens, a stage first sends a description of its tensors over host memory. The description consists of
-a size, then that many numbers for names, types and shapes. Then the stage sends the tensors over the device
-communicator, in the described order. The next stage allocates buffers by the description, and posts the receives in the
-same order. It waits before it first reads the tensors.
+In each step with tokens, a stage sends a description of its tensors over host memory, then the tensors over the device
+communicator. The description consists of a size, then that many numbers for names, types and shapes.
 
 A stage has T tensor-parallel ranks. If T divides the number of elements of a tensor, each rank sends only its slice,
 1/T of it. The ranks of the next stage gather the slices when they first read the tensor:
@@ -11,9 +9,9 @@ A stage has T tensor-parallel ranks. If T divides the number of elements of a te
     rank 0   0 1 2 3   sends 0 1       rank 2   receives 0 1   all-gathers 0 1 2 3
     rank 1   0 1 2 3   sends 2 3       rank 3   receives 2 3   all-gathers 0 1 2 3
 
-The description contains the shapes of whole tensors. From these shapes, both sides compute which tensors are sliced
-(invariant I-PS-10). The ranks of a stage compute from them which tensors to gather, and in which order
-(invariant I-PS-5). A stage describes an empty tensor but does not send it.
+From these shapes, both sides compute which tensors are sliced (invariant I-PS-10). The ranks of a stage compute from
+them which tensors to gather, and in which order (invariant I-PS-5). A stage describes an empty tensor but does not send
+it.
 
 The releases differ in what the sender waits for:
 
@@ -38,10 +36,7 @@ from dpsim.contract.ops import DType
 
 
 class Received(NamedTuple):
-    """Received tensors by name, perhaps incomplete. `sliced`: the whole shapes of the tensors that came as slices.
-
-    `ready`: the event behind the receives; None if the main stream receives.
-    """
+    """By name, perhaps incomplete. `sliced`: whole shapes of slices. `ready`: None if the main stream receives."""
 
     tensors: dict[str, Buffer]
     sliced: dict[str, tuple[int, ...]]
@@ -49,10 +44,10 @@ class Received(NamedTuple):
 
 
 class Transfer:
-    """One rank's side of the transfers, as in 0.33. A step calls the methods in the order of this file.
+    """One rank's side, as in 0.33, in the order of this file. `tensor_parallel_size`: T, the ranks of a stage.
 
-    `tensor_parallel_size`: T, the ranks of a stage. A tensor is sliced along its first axis. Raises ValueError in the
-    gather if T divides the elements but not this axis, as with the shape (3, 2) and T = 2.
+    A tensor is sliced along its first axis. ValueError in the gather if T divides the elements but not this axis, as
+    with the shape (3, 2) and T = 2.
     """
 
     def __init__(self, rank: Rank, tensor_parallel_size: int = 1) -> None:
@@ -68,9 +63,7 @@ class Transfer:
         self.sent: Event | None = None
 
     async def begin(self) -> None:
-        """Wait for the sends of the step before, so that this step may overwrite their buffers. A step calls this
-        first.
-        """
+        """Wait for the sends of the step before, so that this step may overwrite their buffers."""
         for handle in self.handles:
             await self.wait_handle(handle)
         self.handles = []
@@ -116,9 +109,7 @@ class Transfer:
         return self.rank.stream("pp_receive")
 
     def first_access(self, received: Received) -> dict[str, Buffer]:
-        """Make the main stream wait for the tensors, and gather the slices. Returns the whole tensors, ready to read
-        (invariant I-PS-4).
-        """
+        """The main stream waits and gathers slices. Returns the whole tensors (invariant I-PS-4)."""
         if received.ready is not None:
             self.wait_received(received.ready)
         whole = {name: self.gather(name, received) for name in self.gathered(received)}
@@ -180,9 +171,7 @@ class Transfer:
 
 
 class WaitsForDescription(Transfer):
-    """Releases up to 0.24: the host waits until the next stage has received the description, but not for the
-    tensors.
-    """
+    """Up to 0.24: the host waits until the next stage has the description, but not for the tensors."""
 
     async def wait_for_description(self) -> None:
         for handle in self.handles:

@@ -3,21 +3,16 @@
     protocol: {name: engine, form: "0.33"}
     config: {dp_sync_interval: 16, _api_process_count: 2}
 
-Each request takes one step for each output token. There are `_api_process_count` front ends. Front ends receive the
-requests in turn, in the order of arrival, and each front end selects an engine for its request. A run ends when all
-front ends have received all outputs and sent STOP. Then the coordinator stops, and each engine stops when it is idle.
-
-While any engine has work, all engines step (a *wave*). Engines that have no work run dummy batches. In the finish sync,
-an all-reduce, they learn whether any engine still has work. The forms differ in the steps that sync, in the process
-that wakes engines, and in pauses (specification 2.11):
+Each request takes one step for each output token. There are `_api_process_count` front ends, which get the requests in
+turn. Forms (specification 2.11):
 
     "0.14"   sync every 32 steps, of one flag; front ends wake the engines; no pauses
     "0.24"   sync every 32 steps, of two numbers; front ends wake the engines; pauses in two phases, without device wait
     "0.33"   sync in the first step and every 16; only engines wake engines; pauses wait for the device
 
 By default, front ends balance by the requests that they have sent themselves. With `pieces: {counts: published}` they
-balance as vLLM's front ends do: by counts that the engines send to the coordinator. With more than one
-request, these messages are too numerous for a search that tries all schedules.
+balance as vLLM's front ends do: by counts that the engines send to the coordinator. With more than one request, these
+messages are too numerous for a search that tries all schedules.
 
 With `distributed_executor_backend: external_launcher`, each rank steps its own engine in a batch job, without
 coordinator and front ends. In every form, a `dp_sync_interval` other than the default replaces the interval of the
@@ -101,10 +96,7 @@ class Engine(Program[EngineSetup]):
         return self.prepared(args, lockstep)
 
     def prepared(self, args: EngineArguments, lockstep: Lockstep) -> EngineSetup:
-        """Returns the setup for the engine loop `lockstep` of any release.
-
-        Raises Unsuitable for settings that engines here do not use.
-        """
+        """For the engine loop of any release. Raises Unsuitable for settings that engines here do not use."""
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
         if topology.replica_size > topology.tensor_parallel_size:

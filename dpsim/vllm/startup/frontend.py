@@ -4,10 +4,9 @@
     2  coordination store (0.33)                     4  hash and fields of every engine, compared
     3  spawn the engines of its node            20  READY(hash), compared once more; serve
 
-In the table, the numbers are the steps of the start (specification 9.2). The front end of another node starts its
-engines, and waits for their outcome. The first front end serves after it has received READY from every engine, and
-after every engine has subscribed to the coordinator (invariant I-ST-9). It fails as soon as it receives a failure, or
-at a time-out (invariant I-ST-10).
+The front end of another node starts its engines, and waits for their outcome. The first front end serves after it has
+received READY from every engine, and after every engine has subscribed to the coordinator (invariant I-ST-9). It fails
+as soon as it receives a failure, or at a time-out (invariant I-ST-10).
 
 Sources: specification 8.3, 8.4 and 9.2.
 """
@@ -35,9 +34,7 @@ class SameSeeds(Exception):
 
 
 class FrontEnd(Participant):
-    """The front end of the first node. `coordinated`: whether it opens a coordination store, in which members find
-    ports.
-    """
+    """The front end of the first node. `coordinated`: members find ports in its coordination store."""
 
     def __init__(
         self,
@@ -90,12 +87,7 @@ class FrontEnd(Participant):
         parent.call("serve")
 
     def handshake_port(self) -> int:
-        """The port of the handshake. With several nodes, it is the one on the command line, which engines of other
-        nodes also have.
-
-        With one node, the front end takes any free port and passes it to its engines. So two groups can start on one
-        host.
-        """
+        """With several nodes, the command line's; with one, any free port, so that two groups can start."""
         return self.parallel.data_parallel_rpc_port if self.layout.num_nodes > 1 else 0
 
     def spawn(self, name: str, store: Store) -> None:
@@ -109,9 +101,7 @@ class FrontEnd(Participant):
             self.compared.refuse(self.compared.fields_to_send(self.config, self.parallel), others)
 
     def check_ready(self, ready: Sequence[Frozen]) -> None:
-        """Compare the hash in each READY, and check that all engines have different seeds. Raises ConfigMismatch and
-        SameSeeds.
-        """
+        """Equal hashes, different seeds. Raises ConfigMismatch and SameSeeds."""
         if self.layout.engines > 1:
             own = self.compared.fields_to_send(self.config, self.parallel)
             others = {

@@ -10,16 +10,13 @@
     worker         its engine core, by a thread (death pipe)      aborts all communicators, and stops
 
 A parent notices a death while other participants are blocked, even if it waits for another child (invariant I-ST-10).
-The parent then ends the other workers, so none waits for the dead one in a collective. On one node, a parent waits for
-answers without a time-out while its children live, as in vLLM. With several nodes, a parent cannot watch processes of
-other nodes, and has the time-outs of the program `startup`.
+On one node, a parent waits for answers without a time-out while its children live, as in vLLM. With several nodes, a
+parent cannot watch processes of other nodes, and has the time-outs of the program `startup`.
 
-Answers and notices of deaths arrive in one mailbox, so a parent waits for all of them at once. vLLM polls the handshake
-socket together with the sentinels of its processes in the same way.
+Answers and notices of deaths arrive in one mailbox, so a parent waits for all of them at once.
 
 Simplified: no notice ends a wait at a port. If a member of a group dies while the members meet there, the others wait
-until their time-out. Then they look for a notice, and report the death instead of the time-out. In vLLM the engine core
-ends its workers at once.
+until their time-out, and then report the death. In vLLM the engine core ends its workers at once.
 
 Sources: specification 9.2 and 9.3.
 """
@@ -145,9 +142,7 @@ class WatchingEngine(Watching, EngineCore):
         return *map(worker_name, self.layout.workers(self.engine)), frontend_name(self.rank.node)
 
     async def serve(self) -> None:
-        """Serve. The engine also watches the coordinator: if it dies before START, the notice arrives instead of
-        START.
-        """
+        """If the coordinator dies before START, the notice arrives instead of START."""
         if self.layout.engines > 1:
             self.rank.watch(self.layout.number(COORDINATOR), "start", "sentinel.watch_coordinator")
         await super().serve()
@@ -161,11 +156,7 @@ class WatchingEngine(Watching, EngineCore):
 
 
 class WatchedWorker(Watching, StartupWorker):
-    """A worker with a second thread, which waits for the end of the engine core, while the main thread may be in a
-    collective.
-
-    A worker without peers has no collective, and no second thread.
-    """
+    """Its second thread waits for the end of the engine core, while main may be in a collective with peers."""
 
     def watched(self) -> tuple[str, ...]:
         return (engine_name(self.layout.engine_of(self.rank.rank)),)
@@ -181,9 +172,7 @@ class WatchedWorker(Watching, StartupWorker):
         await thread.join("death_pipe.join")
 
     async def death_pipe(self, rank: Rank) -> None:
-        """The program of the second thread. It ends with the engine core, and aborts all communicators if the core has
-        died.
-        """
+        """Ends with the engine core, and aborts all communicators if the core has died."""
         match await rank.mailbox(DEATH_PIPE).get("death_pipe.notice", idle=True):
             case "gone", int():
                 for kind, domain, _ in self.kinds.communicators():

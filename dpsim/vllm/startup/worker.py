@@ -29,9 +29,7 @@ ALL2ALL = 16
 
 
 class StartupWorker(Participant):
-    """A worker. `config`: the configuration of its engine. `own`: the configuration that its own node would have
-    parsed.
-    """
+    """`config`: its engine's. `own`: what its own node would have parsed."""
 
     def __init__(
         self,

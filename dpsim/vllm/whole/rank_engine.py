@@ -1,9 +1,8 @@
 """An engine whose core is its only worker: no tensor parallelism and no pipeline (specification chapters 1 and 2).
 
-The scheduler of this engine is that of a data-parallel rank. Its worker runs the data-parallel step of the V1 runner:
-dispatch, agreement, second dispatch, forward. A witness compares the results with the batch. A dummy batch takes the
-same path, so all engines of a group agree equally often (invariant I-ES-2). The engine also waits for the result of a
-dummy, because the witness compares its rows, too.
+The worker runs the data-parallel step of the V1 runner: dispatch, agreement, second dispatch, forward. A dummy batch
+takes the same path, so all engines of a group agree equally often (invariant I-ES-2). The engine also waits for the
+result of a dummy, because the witness compares its rows, too.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from dpsim.vllm.whole.batch_queue import BatchExecutor, LiveScheduler
 
 
 class LiveRankScheduler(LiveScheduler[Batch]):
-    """The live scheduler of a rank. `RankScheduler` ends requests when it schedules their last batch; this class passes
-    the ends on with the result of that batch.
-    """
+    """`RankScheduler` ends requests when it schedules their last batch; here the ends wait for its result."""
 
     def __init__(self, requests: tuple[Request, ...], config: EngineConfig) -> None:
         super().__init__(requests, config.max_num_seqs)

@@ -31,10 +31,9 @@ _EXACT = Context(prec=25)
 
 
 def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[Request]:
-    """Returns the first `limit` requests of a workload, in the order of their source.
+    """The first `limit`, in the order of their source. `base_dir`: the scenario's folder; None: the working folder.
 
-    `base_dir` is the folder of the scenario file, from which dpsim resolves the name of a trace; None is the working
-    folder. Raises FileMissing if dpsim does not find the trace, and ScenarioError if it cannot read it.
+    Raises FileMissing without the trace, and ScenarioError if it cannot be read.
     """
     if workload.azure_csv is not None:
         return read_azure_csv(find_file(workload.azure_csv.file, base_dir), workload.limit)
@@ -83,10 +82,9 @@ def allow_file(path: str) -> None:
 
 
 def find_file(name: str, base_dir: Path | str | None) -> Path:
-    """Returns the path of a workload's file, which lies below `base_dir` or below $DPSIM_DATA.
+    """The path of a workload's file, below `base_dir` or $DPSIM_DATA. FileMissing names the searched folders.
 
-    dpsim opens no other file for a scenario from a stranger, and quotes none in an error. Raises FileMissing, which
-    names the searched folders.
+    dpsim opens no other file for a scenario from a stranger, and quotes none in an error.
     """
     if name in _typed:
         return Path(name)
