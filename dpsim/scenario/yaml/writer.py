@@ -49,7 +49,7 @@ def on_one_line(value: Any) -> str:
 
 
 def changed_sections(scenario: Scenario, base: Scenario) -> str:
-    """The sections in which a scenario differs from its base, on one line, without name, description and expectation."""
+    """Sections in which a scenario differs from its base, on one line, without name, description and expectation."""
     data, other = _data(scenario), _data(base)
     differ = {name: value for name, value in data.items() if other.get(name) != value and name not in _NAMES}
     differ |= {name: None for name in other if name not in data and name not in _NAMES}

@@ -1,4 +1,4 @@
-"""The parallel configuration of source page 003 (release 0.14.0): it completes its fields and checks its rules.
+"""The parallel configuration of source page 003 (release 0.14.0): its completion, rules and hash.
 
 A `ParallelConfig` that exists is complete and breaks no rule:
 
@@ -14,7 +14,9 @@ Sources: specification chapters 8.0 to 8.4 (fields, derived values, validation, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, ClassVar, Self
 
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -224,3 +226,33 @@ class ExactNodes(ParallelConfig):
     """Source 003 with one more rule, which refuses the nodes that source 003 counts wrongly."""
 
     rules: ClassVar[tuple[Rule, ...]] = (*SOURCE_003, nodes_hold_whole_replicas)
+
+
+def hashed_fields(config: ParallelConfig) -> dict[str, Any]:
+    """Returns the fields of the hash as JSON values; a nested field has a dotted name."""
+    data = config.model_dump(mode="json", exclude=set(config.not_hashed))
+    return dict(sorted(_flat(data)))
+
+
+def compute_hash(config: ParallelConfig) -> str:
+    """Returns SHA-256 over the sorted JSON of the fields, equal in every process (invariant I-CF-10).
+
+    It leaves out fields that may differ between engines, graphs, the scheduler, the model, the environment (8.4).
+    """
+    text = json.dumps(hashed_fields(config), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return sha256(text.encode()).hexdigest()
+
+
+def differing(one: ParallelConfig, other: ParallelConfig) -> tuple[str, ...]:
+    """Returns the hashed fields that differ or that one of the two lacks; none exactly if the hashes are equal."""
+    first, second = hashed_fields(one), hashed_fields(other)
+    missing = object()
+    names = sorted(first.keys() | second.keys())
+    return tuple(name for name in names if first.get(name, missing) != second.get(name, missing))
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, value in data.items():
+        found += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
+    return found

@@ -11,7 +11,6 @@ ignored value, which may be secret.
     graphs.py      CUDA graphs: --compilation-config, -O
     rules.py       the rules by which vLLM itself refuses a command
     nodes.py       the commands of several nodes of one deployment
-    by_rank.py     settings in which nodes differ and that vLLM does not compare
     workload.py    a small workload that exercises a deployment
     worlds.py      the programs that can run a deployment
     translate.py   combines these steps

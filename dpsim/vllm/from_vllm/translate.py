@@ -27,11 +27,10 @@ from dpsim.scenario.to_world import prepare
 from dpsim.scenario.yaml.writer import dump_scenario
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.config.forms import rules_of
-from dpsim.vllm.from_vllm.by_rank import by_rank
 from dpsim.vllm.from_vllm.drafts import ON_DEVICE, drafts
 from dpsim.vllm.from_vllm.flags import USED
 from dpsim.vllm.from_vllm.graphs import graphs
-from dpsim.vllm.from_vllm.nodes import nodes
+from dpsim.vllm.from_vllm.nodes import by_rank, nodes
 from dpsim.vllm.from_vllm.read import Settings, plain
 from dpsim.vllm.from_vllm.rules import ASYNC_EXECUTORS, parallel_problems, problems
 from dpsim.vllm.from_vllm.worlds import NEWEST, RACING, adapted, candidates, checked, form_of, load, main_protocol

@@ -51,7 +51,7 @@ def _many_at_once(config: EngineConfig, replicas: int, longest: int | None) -> d
 
 
 def _most(config: EngineConfig, longest: int | None) -> int | None:
-    """In a pipeline, two decodes of a request may be in flight beyond its tokens, and they need KV cache blocks, too."""
+    """In a pipeline, two decodes of a request may be in flight beyond its tokens, and need KV cache blocks, too."""
     blocks, ahead = config.num_gpu_blocks_override, 2 * config.uniform_decode_query_len
     limits = [longest, None if blocks is None else max(blocks * config.block_size - ahead, 2)]
     return min((limit for limit in limits if limit is not None), default=None)

@@ -3,7 +3,6 @@
 sizes.py        the token counts that have a graph, by release
 dispatcher.py   the V1 runner's dispatcher, which chooses a graph for a batch, in four releases
 manager.py      the graph manager of source page 004: its sizes, its choice at run time, its captures
-managed.py      this manager with the interface of the V1 runner's dispatcher
 capture.py      the inputs of a capture: query starts, sequence lengths, inert requests
 candidates.py   the V2 runner's graphs, and its choice among them
 

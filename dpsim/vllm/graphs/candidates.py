@@ -57,7 +57,7 @@ class BatchDescriptor(NamedTuple):
 
 
 class CandidateTable:
-    """The graphs, equal on every rank. `sizes`: by default the configuration's. Until `captured`, batches run eagerly."""
+    """The graphs, equal on every rank. `sizes`: by default the configuration's. Before `captured`, all is eager."""
 
     def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None, *, captured: bool = True) -> None:
         mode, most = config.cudagraph_mode, config.max_num_seqs

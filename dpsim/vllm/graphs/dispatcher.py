@@ -1,8 +1,8 @@
 """The V1 runner's dispatcher: it chooses the CUDA graph that a batch runs in (specification 5.1 and 5.4).
 
-The dispatcher pads a batch to the next of the counts that have a graph, and looks for a FULL graph, then for a
-PIECEWISE graph. If it finds none, the batch runs eagerly with its own count. A data-parallel rank dispatches twice:
-before the agreement, and with the agreed count and mode.
+The dispatcher pads a batch to the next count that has a graph, and looks for a FULL graph, then a PIECEWISE one. If it
+finds none, the batch runs eagerly with its own count. A data-parallel rank dispatches twice: before the agreement, and
+with the agreed count and mode.
 
     0.14   the key of a mixed FULL graph has no number of requests; the caller can forbid FULL, but no other mode
     0.17   its key has min(size, max_num_seqs) requests. A uniform decode looks up size / q requests, where q is the

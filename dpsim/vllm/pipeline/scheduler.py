@@ -221,7 +221,7 @@ class PipelineScheduler:
             self.add(self.queued[state.key].popleft())
 
     def _may_run(self, state: RequestState, number: int) -> bool:
-        """Its last token must have arrived on the stages; without asynchronous scheduling, its result on the scheduler."""
+        """Its last token must have arrived on the stages; without asynchronous scheduling, its result, too."""
         if number < state.eligible or (state.in_flight and not self.config.async_scheduling):
             return False
         return state.num_output_tokens + state.in_flight < state.max_tokens

@@ -38,7 +38,7 @@ from dpsim.vllm.engine.batch_job import OfflineLoop
 from dpsim.vllm.engine.client import Balancing, ClientView, engines_of
 from dpsim.vllm.engine.coordination import Coordination
 from dpsim.vllm.engine.coordinator import Coordinator
-from dpsim.vllm.engine.forward import DUMMY, REAL, EngineForward
+from dpsim.vllm.engine.forward import DUMMY, REAL, EngineForward, EngineWorker
 from dpsim.vllm.engine.frontend import FrontEnd, Plan
 from dpsim.vllm.engine.layout import COORDINATOR, Layout
 from dpsim.vllm.engine.loop import COMPLETE, EngineLoop
@@ -47,7 +47,6 @@ from dpsim.vllm.engine.request_counts import COUNTS, RequestCounts, Untold
 from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, WatchedLoop, requests_text
 from dpsim.vllm.engine.waves import EngineWaves
-from dpsim.vllm.engine.workers import EngineWorker
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, Lockstep, named, there

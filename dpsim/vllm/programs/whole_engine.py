@@ -111,7 +111,7 @@ def of_stage(agreement: Agreement, config: EngineConfig) -> StageAgreement:
 
 
 class WholeSetup(NamedTuple):
-    """What all share. `engine`: loop, coordinator, front ends. `workload`: as workers read it. `agreement`: of a stage."""
+    """What all share. `engine`: loop, coordinator, front ends. `workload`: for workers. `agreement`: of a stage."""
 
     engine: EngineSetup
     topology: Topology
