@@ -98,6 +98,9 @@ ALL_TAG, EACH_TAG = "(all)", "(each)"
 file.
 """
 
+OF_A_KEY = "[key]"
+"""What pydantic adds to the place of an invalid key, such as a rank that is no number."""
+
 
 def _named(value: object) -> str:
     return SERVICE_TAG if isinstance(value, str) else RANK_TAG

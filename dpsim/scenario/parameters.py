@@ -171,5 +171,9 @@ def named(kinds: Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]) -> tup
 
 
 def above(counts: Mapping[str, tuple[int, int]]) -> str:
-    """The first count above its limit, in words, or "". `counts`: by noun, the count and its limit."""
+    """The first count above its limit, in words, or "". `counts`: by noun, the count and its limit.
+
+    >>> above({"ranks": (64, 64), "steps": (2_000, 1_000)})
+    '2,000 steps; expected at most 1,000'
+    """
     return next((f"{n:,} {what}; expected at most {most:,}" for what, (n, most) in counts.items() if n > most), "")

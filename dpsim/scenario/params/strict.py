@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, PydanticSerializationError
 
-from dpsim.scenario.base import ALL_TAG, EACH_TAG, KeyPath
+from dpsim.scenario.base import ALL_TAG, EACH_TAG, OF_A_KEY, KeyPath
 from dpsim.scenario.errors import path_text, shown
 from dpsim.scenario.params.per_rank import PerRank
 
@@ -125,7 +125,6 @@ def _models(annotation: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseMo
         yield from _models(argument, seen)
 
 
-OF_A_KEY = "[key]"
 ABOUT_A_KEY = ("missing", "extra_forbidden")
 """Types of errors whose place ends with a key."""
 

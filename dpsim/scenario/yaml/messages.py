@@ -21,15 +21,12 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from dpsim.contract.words import did_you_mean
-from dpsim.scenario.base import ALL_TAG, EACH_TAG, RANK_TAG, RULE, SERVICE_TAG, KeyPath, Problem
+from dpsim.scenario.base import ALL_TAG, EACH_TAG, OF_A_KEY, RANK_TAG, RULE, SERVICE_TAG, KeyPath, Problem
 from dpsim.scenario.errors import shown
 from dpsim.scenario.kinds import default_type, is_registered
 from dpsim.scenario.model import Scenario
 
 Models: TypeAlias = tuple[type[BaseModel], ...]
-
-OF_A_KEY = "[key]"
-"""What pydantic adds to the place of an invalid key, such as a rank that is no number."""
 
 FEW_KEYS = 12
 MANY_KEYS = 40

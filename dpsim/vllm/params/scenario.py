@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -22,15 +22,12 @@ from dpsim.contract.world import CommunicatorSpec
 from dpsim.scenario import protocol as protocols
 from dpsim.scenario.base import KeyPath, Problem, RankKey, Word
 from dpsim.scenario.model import Scenario
-from dpsim.scenario.parameters import MOST_RANKS, Parameters, above
+from dpsim.scenario.parameters import MOST_RANKS, Parameters, Worlds, above
 from dpsim.vllm.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
 from dpsim.vllm.params.arguments import EngineArguments, Request
 from dpsim.vllm.params.communicators import communicators
 from dpsim.vllm.params.workload.model import Workload
 from dpsim.vllm.params.workload.requests import extent, requests_of
-
-if TYPE_CHECKING:
-    from dpsim.scenario.parameters import Worlds
 
 
 class ProtocolChoice(protocols.ProtocolChoice):
