@@ -8,7 +8,6 @@ A scenario of the model of vLLM has a topology, a configuration and a workload o
     estimate.py        an estimate of the steps, records and memory of a run, computed before the run
     communicators.py   the communicators of a topology, and their names
     small.py           an enumeration of all small scenarios that are similar to a given one
-    one_more.py        a given scenario with one more data-parallel rank
     strategies.py      Hypothesis strategies that draw scenarios
     accepted.py        the topologies and fields of requests that a program accepts, for `strategies.py`
     fault_strategies.py  Hypothesis strategies that draw faults and delays

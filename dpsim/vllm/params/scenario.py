@@ -156,16 +156,24 @@ class EngineParameters(Parameters):
         return small.Small(cast(Scenario, self), small.scope(sizes))
 
     def one_more(self) -> Self | None:
-        """With one more data-parallel rank; None without a list of requests, or if the release refuses the size."""
-        from dpsim.vllm.params import one_more
+        """With one more data-parallel rank; None without a list of requests, or if the release refuses the size.
 
-        own = self.workload.requests
+        vLLM deals requests in turn, by arrival: those of the last rank come twice, so the others keep theirs. The new
+        rank has its settings, too. A front end that balances by load may deal in another way.
+
+            requests of 2 ranks, in turn     a b | c d | e
+            requests of 3 ranks, in turn     a b b | c d d | e
+        """
+        own, ranks, last = self.workload.requests, self.topology.data_parallel_size, self.topology.replica_size
         if own is None:
             return None
+        dealt = enumerate(sorted(own, key=lambda one: one.arrival))
+        requests = tuple(one for place, one in dealt for _ in range(2 if place % ranks == ranks - 1 else 1))
+        settings = {rank + last: one for rank, one in self.config_by_rank.items() if rank >= ranks * last - last}
         changed = {
-            "topology": one_more.topology(self.topology),
-            "config_by_rank": one_more.settings(self.topology, self.config_by_rank),
-            "workload": self.workload.model_copy(update={"requests": one_more.requests(self.topology, own)}),
+            "topology": self.topology.model_copy(update={"data_parallel_size": ranks + 1}),
+            "config_by_rank": {**self.config_by_rank, **settings},
+            "workload": self.workload.model_copy(update={"requests": requests}),
         }
         with suppress(ValueError):
             return self.model_validate({**dict(self), **changed})
