@@ -76,7 +76,9 @@ class BatchForm(ABC):
 
     @abstractmethod
     def column(self, local: LocalBatch) -> tuple[int, ...]:
-        """This rank's column: `rows` int32 values, in the order of all ranks."""
+        """This rank's column of the table: `rows` int32 values. All ranks have to write their values in the same
+        order.
+        """
 
     @abstractmethod
     def decide(self, table: HostArray, config: Microbatching) -> StepPlan:
@@ -107,7 +109,9 @@ class BatchForm(ABC):
     def agreed_microbatching(
         self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
-        """Whether the ranks split: all wish it, and after padding, each has a real token in its last part (I-DP-7)."""
+        """Whether the ranks split the step. All ranks have to wish it. Also, after all ranks pad to the largest count,
+        the rank with the fewest tokens needs a real token in its last microbatch (invariant I-DP-7).
+        """
         return set(wishes) == {1} and not last_microbatch_empty(min(tokens), max(padded), config.num_ubatches)
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:

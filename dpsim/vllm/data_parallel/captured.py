@@ -117,7 +117,9 @@ class CapturedForward(GraphedLayers):
     # ---- a step
 
     async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:
-        """Run a step. Returns a buffer with the sums of all ranks' rows, freed by the caller, and this rank's rows."""
+        """Run the forward of a step. Returns a buffer with the sums of all ranks' rows, and the slice of this rank's
+        rows. The caller frees the buffer.
+        """
         mode, key, counts = agreed.mode, self.graph_key(batch, agreed), agreed.counts
         num_tokens = key.num_tokens if mode is not RuntimeMode.NONE else counts[self.index]
         context = ForwardContext(mode, key, self.main, self.prepare(batch, num_tokens, mode, key), counts)
@@ -139,7 +141,9 @@ class CapturedForward(GraphedLayers):
         return self.written_requests(max(batch.num_reqs, 1), mode, key)
 
     def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
-        """A dummy is one request without a row of the cache. In mode FULL, inert ones fill up to `max_num_seqs`."""
+        """The metadata of attention for a batch. A dummy is one request without a row of the cache. In mode FULL, inert
+        requests fill the metadata up to `max_num_seqs`.
+        """
         pieces = batch.scheduled or ((-1, num_tokens, 0),)
         starts, slots = [0], []
         for request, tokens, _ in pieces:
@@ -160,7 +164,10 @@ class CapturedForward(GraphedLayers):
         return most
 
     def put_cached(self, batch: Batch) -> None:
-        """Fill the rows of requests behind a shared prefix: they share its blocks in the engine, but not here."""
+        """Fill the cached prefixes of requests that begin behind a shared prefix. In the engine, these requests share
+        the blocks of the prefix. Here, each request has its own row of the cache. So the step that first schedules a
+        request fills its row with the prefix.
+        """
         begin = tuple([(request, first) for request, _, first in batch.scheduled if self.cached.get(request) == first])
         if begin:
             for cache in self.caches:

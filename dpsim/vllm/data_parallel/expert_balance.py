@@ -109,11 +109,14 @@ class ExpertBalance:
         return placement
 
     def sum_loads(self) -> None:
-        """Counts differ between ranks, so without the sum their placements would differ."""
+        """Sum the loads over all ranks. The counts differ between ranks, so without the sum their placements would
+        differ.
+        """
         self.device.all_reduce(self.loads, self.main, site="eplb.sum")
 
     def exchange(self, placement: Placement, stream: Stream) -> Buffer:
-        """Send and receive moved experts, as one group of transfers on `stream`.
+        """Send the experts that other ranks get, and receive those that this rank gets, as one group of transfers on
+        `stream`.
 
         Returns a new buffer with this rank's experts. The old weights do not change.
         """

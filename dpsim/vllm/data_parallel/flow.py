@@ -80,7 +80,9 @@ class BatchFlow(ABC):
     # ---- before the agreement
 
     def dummy_batch(self) -> Batch:
-        """A rank without work. A uniform decode, so that a graph fits it (specification 1.8, invariant I-DP-12)."""
+        """The batch of a rank without work. It counts as a uniform decode, so a graph fits it (specification 1.8,
+        invariant I-DP-12).
+        """
         tokens = self.dummy_tokens()
         return Batch((), tokens, tokens, is_dummy=True, forced_uniform=True)
 
@@ -88,11 +90,16 @@ class BatchFlow(ABC):
         return batch.uniform_decode(self.q)
 
     def padded(self, num_tokens: int) -> int:
-        """Rounds up for equal parts of sequence parallelism. Only the first dispatch calls it."""
+        """Rounds tokens up for sequence parallelism, so that its ranks get equal parts. Only the first dispatch calls
+        it.
+        """
         return -(-num_tokens // self.parts) * self.parts
 
     def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
-        """What this rank would run by itself (1.6 b). AssertionError: sequence parallelism cannot cut the graph."""
+        """The mode and graph that this rank would run by itself (specification 1.6 b).
+
+        Raises AssertionError if sequence parallelism cannot cut the graph into equal parts.
+        """
         allowed = ALL_MODES - {RuntimeMode.FULL} if self.forbids_full(batch) else ALL_MODES
         mode, descriptor = self.dispatch(batch, self.padded(batch.num_tokens), allowed)
         assert descriptor.num_tokens % self.parts == 0, (
@@ -103,7 +110,9 @@ class BatchFlow(ABC):
     def dispatch(
         self, batch: Batch, num_tokens: int, allowed: frozenset[RuntimeMode]
     ) -> tuple[RuntimeMode, Descriptor]:
-        """A graph for `num_tokens`; none for a batch that has to run eagerly, whatever the ranks agreed on."""
+        """Looks up a graph for `num_tokens`. A batch that has to run eagerly runs without a graph, whatever the ranks
+        agreed on.
+        """
         if batch.force_eager:
             allowed = frozenset({RuntimeMode.NONE})
         return self.dispatcher.dispatch(num_tokens, self.uniform(batch), has_lora=batch.num_loras > 0, allowed=allowed)

@@ -69,11 +69,15 @@ class GraphedLayers:
         return first, second, third
 
     def make_offloader(self) -> Offloader | None:
-        """Copies the weights of a layer to the device when they are needed. None: the device has all weights."""
+        """The offloader, which copies the weights of a layer to the device when they are needed. None if the device has
+        all weights.
+        """
         return None
 
     def inputs_of(self, num_tokens: int) -> tuple[Buffer, ...]:
-        """The same view for the same size, so addresses do not change (invariant I-CG-8)."""
+        """The input buffers of a forward. Forwards of the same size get the same view, so addresses do not change
+        (invariant I-CG-8).
+        """
         if num_tokens not in self.inputs:
             self.inputs[num_tokens] = (self.ids.view(0, num_tokens),)
         return self.inputs[num_tokens]

@@ -84,7 +84,10 @@ class DataParallelStep(Forwards):
     # ---- coordination
 
     async def coordinate(self, batch: Batch) -> Execution:
-        """Dispatch, agree, dispatch again (1.6). AssertionError: the second dispatch changes the agreed count."""
+        """Dispatch, agree with the other ranks, and dispatch again (specification 1.6).
+
+        Returns how this rank runs the step. Raises AssertionError if the second dispatch changes the agreed count.
+        """
         mode, descriptor = self.flow.first_dispatch(batch)
         plan, agreed = StepPlan(False, None, mode), descriptor.num_tokens
         if self.host.size > 1:
@@ -148,9 +151,10 @@ class DataParallelStep(Forwards):
     # ---- the stand-in for the model
 
     async def execute(self, execution: Execution) -> None:
-        """Forward, drafter, and the results of this step; with asynchronous scheduling, of the one before.
+        """Run the forward and the drafter. Then wait for the results of this step; with asynchronous scheduling, for
+        those of the step before.
 
-        AssertionError: the token count of the forward is not the agreed one (invariant I-DP-6).
+        Raises AssertionError if the token count of the forward is not the agreed one (invariant I-DP-6).
         """
         plan, batch, index = execution.plan, execution.batch, self.host.index
         counts = await self.open_forward(execution.num_tokens, plan.num_tokens)

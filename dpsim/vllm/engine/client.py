@@ -62,7 +62,9 @@ class Sending(NamedTuple):
 
 
 class ClientView:
-    """One of `clients` front ends, number `index`. `engines`: those among which it chooses."""
+    """The view of one front end. `engines`: those among which it chooses. `index`: its number among the `clients` front
+    ends.
+    """
 
     idle: ClassVar[Load] = (0, 0)
     """The load that an engine without requests publishes."""
@@ -79,17 +81,23 @@ class ClientView:
         self._offset = len(self.engines) * index // clients
 
     def update_counts(self, counts: Counts | None, wave: int, running: bool) -> None:
-        """A message of the coordinator. `counts`: the load of all engines of the group; None if it has none."""
+        """Store a message of the coordinator. `counts`: the load of all engines of the group; None if the message has
+        no counts.
+        """
         self.current_wave, self.engines_running = wave, running
         if counts is not None:
             self.load = {engine: counts[engine] for engine in self.engines}
 
     def choose(self) -> int:
-        """The least load. Front ends start the search at different engines, so requests spread at equal loads."""
+        """The engine with the least load. Front ends start the search at different engines, so requests spread if loads
+        are equal.
+        """
         return min(self.engines[self._offset :] + self.engines[: self._offset], key=self.score)
 
     def send(self, engine: int | None = None) -> Sending:
-        """To `engine`, or a chosen one if None. A named engine's published counts do not change."""
+        """Send a request to the engine `engine`, or to a chosen one if it is None. A named engine's published counts do
+        not change.
+        """
         to = self.choose() if engine is None else engine
         if engine is None:
             self._chosen(to)

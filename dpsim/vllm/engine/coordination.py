@@ -92,7 +92,9 @@ Changed = list[StartDpWave] | None
 
 
 class Coordination:
-    """Without `enable_wave_coordination`, engines do not step in lockstep, and this only publishes counts."""
+    """The state of the group. Without `enable_wave_coordination`, engines do not step in lockstep, and the coordinator
+    only publishes counts.
+    """
 
     idle: ClassVar[Load] = (0, 0)
     """The load of an engine that has not sent any counts yet."""
@@ -121,9 +123,9 @@ class Coordination:
         return self.poll(None, EngineCounts(engine, step, wave, waiting, running, usage))
 
     def poll(self, front: FirstRequest | None, engine: FromEngine | None) -> list[Sent]:
-        """One poll of the sockets: at most one message from each side, the front end's first.
+        """Process the messages of one poll of the sockets: at most one from each side, and the front end's first.
 
-        Returns the wakes of each, and at most one new state for the front ends, at the end.
+        Returns the wakes of each message, and at most one new state for the front ends, at the end.
         """
         before = self.current_wave, self.engines_running
         wakes = [self._first_request(front) if front else None, self._from_engine(engine) if engine else None]

@@ -41,7 +41,10 @@ class EngineForward:
         self.version = 0
 
     async def execute(self, tokens: int) -> bool:
-        """Run a batch, if it has tokens: the result. AssertionError: tokens or weights are not the agreed ones."""
+        """Run a batch of `tokens` tokens, if there are any. Returns whether there were any.
+
+        Raises AssertionError if the result has other tokens or weights than the ranks agreed on.
+        """
         if not tokens:
             return False
         self.call("execute", tokens)
@@ -78,7 +81,9 @@ class EngineForward:
         await self.answered()
 
     async def update_weights(self, version: int) -> None:
-        """Broadcast from the group's first rank, on a separate stream, and wait for it on all workers."""
+        """Broadcast new weights from the first rank of the group, on a separate stream, and wait for them on all
+        workers.
+        """
         self.call("update_weights", version)
         stream, group = self.rank.stream("weights"), self.rank.device("dp")
         if group.index == 0:

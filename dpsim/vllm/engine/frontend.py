@@ -77,7 +77,9 @@ class WrongLoad(AssertionError):
 
 
 class FrontEnd:
-    """The service number `index`, with its `actions`. `max_num_seqs`: the requests that an engine runs at a time."""
+    """The service. `index`: its number. `actions`: what it does. `max_num_seqs`: how many requests an engine runs at a
+    time.
+    """
 
     def __init__(
         self,
@@ -152,7 +154,9 @@ class FrontEnd:
         self.rank.send(self.rank.service(COORDINATOR), "events", ("FIRST_REQ", *event), "frontend.first_request")
 
     def abort(self, request: RequestId) -> None:
-        """To both queues: the engine reads one behind its model, one among its messages. There is no answer."""
+        """Send an abort to both queues of the engine: it reads one right after its model has run, the other among its
+        messages. The engine sends no answer.
+        """
         engine = self.engines[request]
         self.rank.send(self.layout.rank(engine), "abort", (request,), "frontend.abort")
         self.to(engine, ("ABORT", (request,)), "frontend.abort_in_order")
@@ -212,7 +216,9 @@ class FrontEnd:
                 raise TypeError(f"front end {self.index} knows no state {state!r}")
 
     def look_through(self) -> None:
-        """WrongLoad: an engine runs more requests than `max_num_seqs`, or has more than the only front end sent."""
+        """Check the published counts. Raises WrongLoad if an engine runs more requests than `max_num_seqs`. If there is
+        only this front end, also raises WrongLoad if an engine has more requests than this front end sent.
+        """
         sent = Counter(self.engines.values())
         for engine, (waiting, running, *_) in self.view.load.items():
             if running > self.max_num_seqs:

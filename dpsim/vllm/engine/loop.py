@@ -143,7 +143,9 @@ class EngineLoop:
         self.scheduler.abort(requests)
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
-        """Join by the coordinator's wake. AssertionError: all engines have agreed to pause (invariant I-EL-8)."""
+        """Join a wave because of the coordinator's wake. Raises AssertionError if the wake moves an engine after all
+        engines have agreed to pause (invariant I-EL-8).
+        """
         before = self.waves.engines_running, self.waves.ignore_start_dp_wave
         self.waves.start_dp_wave(wave, exclude)
         moved = self.waves.engines_running and not before[0]
@@ -159,7 +161,9 @@ class EngineLoop:
     # ---- the step
 
     async def step(self) -> bool:
-        """Returns whether tokens ran. Aborts come before the scheduler gets the result (invariant I-EL-12)."""
+        """Run a step. Returns whether tokens ran. The engine processes aborts before the scheduler gets the result
+        (invariant I-EL-12).
+        """
         batch = self.scheduler.schedule(self.waves.pause_state)
         executed = await self.forward.execute(len(batch))
         if batch:
@@ -168,13 +172,17 @@ class EngineLoop:
         return executed
 
     async def take_aborts(self) -> None:
-        """Aborts that came while the model ran. Their copies in the input queue have no effect."""
+        """Process the aborts that arrived while the model ran. A second copy of each is in the input queue, and has no
+        effect.
+        """
         while (requests := await self.aborts.poll("engine.abort")) is not None:
             assert isinstance(requests, tuple)
             self.abort(requests)  # type: ignore[arg-type]
 
     async def meet(self, executed: bool, local: bool) -> None:
-        """A dummy forward if no tokens ran, then the sync. `local`: whether this engine has work."""
+        """Meet the other engines: run a dummy forward if no tokens ran, then the sync. `local`: whether this engine has
+        work.
+        """
         if not executed and self.makes_dummy():
             await self.forward.dummy()
         await self.sync(local)
@@ -186,7 +194,9 @@ class EngineLoop:
     # ---- the finish sync
 
     async def sync(self, local: bool) -> None:
-        """If this step is a sync point, as each is of a single engine. `local`: whether this engine has work."""
+        """Run the finish sync if this step is a sync point. `local`: whether this engine has work. A single engine
+        syncs in each step.
+        """
         if self.waves.at_sync_point() or self.layout.size == 1:
             self.waves.synced(await self.reduce(self.waves.contribution(local)))
             state = self.waves.current_wave, self.waves.engines_running, self.waves.step_counter
@@ -207,7 +217,9 @@ class EngineLoop:
             self.tell(out)
 
     def tell(self, out: Out) -> None:
-        """A single engine has no coordinator and sends nothing, because its front ends need no report."""
+        """Inform the coordinator. A single engine has no coordinator and sends nothing, because its front ends need no
+        report.
+        """
         self.rank.probe(START if out.kind == "start_wave" else COMPLETE)
         if out.to == "coordinator":
             event = out.kind, self.index, out.wave

@@ -83,7 +83,9 @@ class Control:
         await self.forward.synchronize()
 
     async def resume(self) -> None:
-        """After a reduction, so that no engine steps before all have ended the pause (invariant I-EL-14)."""
+        """Resume after a reduction of all engines, so that no engine steps before all have ended the pause
+        (invariant I-EL-14).
+        """
         if self.waves.resume():
             self.waves.resumed(await self.barrier(self.scheduler.has_unfinished(self.waves.pause_state)))
             self.rank.probe(RESUMED)

@@ -61,7 +61,9 @@ class Scheduler:
         return tuple(self.running)
 
     def update(self, batch: Sequence[RequestId]) -> list[Finished]:
-        """The requests that a step finishes; those aborted meanwhile do not count."""
+        """Account for the result of a step. Returns the requests that it finishes. Requests aborted meanwhile do not
+        count.
+        """
         for request in batch:
             if request in self.steps:
                 self.steps[request] -= 1

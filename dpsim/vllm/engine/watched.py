@@ -76,7 +76,9 @@ class WatchedLoop(EngineLoop):
             self.rank.send(parent, OUTPUTS, ("ENGINE_CORE_DEAD", self.rank.rank), "engine.dead")
 
     def leave(self, shut_down: bool) -> None:
-        """Announce a normal end, so that others do not take it for a death; its own monitor ends."""
+        """Announce that this engine ends normally. The others then do not take its end for a death, and its own monitor
+        ends.
+        """
         for engine in range(self.layout.size):
             self.rank.send(self.layout.rank(engine), DEATHS, ("LEFT", self.rank.rank), "engine.left")
         for parent in parents(self.layout):
@@ -169,9 +171,9 @@ class WatchedFrontEnd(FrontEnd):
                 super().learn(state)
 
     def gone(self, child: int) -> None:
-        """Normal if the child announced it, and the front end has asked for the end.
+        """A child is gone. This is normal if the child announced it and the front end has asked for the end.
 
-        Otherwise its requests end with an error, and this raises EngineDeadError.
+        The requests on this child end with an error. Raises EngineDeadError unless the end is normal.
         """
         if child not in self.leaving:
             self.stopping = self.shutting_down

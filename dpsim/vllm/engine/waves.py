@@ -60,7 +60,9 @@ class Out(NamedTuple):
 
 
 class EngineWaves:
-    """Engine `index` of `size`. `interval`: the steps between two sync points."""
+    """The state of one engine. `index`: its data-parallel rank. `size`: the number of engines. `interval`: the steps
+    between two sync points.
+    """
 
     sync_form: ClassVar[type[FinishSync]]
     op: ClassVar[Op]
@@ -84,7 +86,11 @@ class EngineWaves:
     # ---- messages
 
     def add(self, wave: int) -> list[Out]:
-        """A request of a front end in `wave`; the engine adopts a later one. Returns the reports to send."""
+        """Process a request. `wave`: the wave of its front end. If it is later than the engine's wave, the engine
+        adopts it.
+
+        Returns the reports to send.
+        """
         if not self.has_coordinator:
             return []
         late = wave < self.current_wave
@@ -96,21 +102,26 @@ class EngineWaves:
         raise NotImplementedError
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
-        """Join, unless this is `exclude` or the wave is over. The current number counts, or a wake is lost (M-EL-7)."""
+        """Join a wave, unless this engine is `exclude`. An engine ignores a wave that is over, but joins one with its
+        current number; without this, it would lose a wake (mutant M-EL-7).
+        """
         if not self.ignore_start_dp_wave and exclude != self.index and wave >= self.current_wave:
             self.current_wave = wave
             self.engines_running = True
 
     def pause(self, mode: PauseMode) -> None:
-        """First phase: this engine runs until all have a pause pending. Requests do not change."""
+        """Begin the first phase of a pause: this engine runs until all engines have a pause pending. It does not change
+        requests.
+        """
         self.pause_state = PauseState.PAUSED_ALL if mode == "keep" else PauseState.PAUSED_NEW
         self.pending_pause = True
         self.engines_running = True
 
     def resume(self) -> bool:
-        """Whether the caller has to run the barrier, a MAX over who has work, and then call `resumed`.
+        """Returns whether the caller has to run the barrier: a MAX over whether each rank has work. It then calls
+        `resumed`.
 
-        PauseOnItsWay: the pause is not complete.
+        Raises PauseOnItsWay if the pause is not complete.
         """
         if self.pending_pause or (self.engines_running and self.ignore_start_dp_wave):
             raise PauseOnItsWay(f"engine {self.index} cannot resume: a pause is still on its way, so wait for its end")
@@ -146,7 +157,9 @@ class EngineWaves:
         self.engines_running = True
 
     def end_iteration(self, was_running: bool) -> list[Out]:
-        """The reports. `was_running`: the group ran at the beginning of the iteration, before its messages."""
+        """The reports at the end of an iteration. `was_running`: whether the group ran at its beginning, before its
+        messages.
+        """
         return self._wave_continues(was_running) if self.engines_running else self._wave_ends()
 
     def _wave_ends(self) -> list[Out]:

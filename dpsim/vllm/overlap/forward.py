@@ -153,7 +153,9 @@ class OverlapForward(OverlapLayers):
         whole: AttentionMetadata,
         metadata: Metadata,
     ) -> UbatchMetadata:
-        """`own` cuts its attention metadata, `padded` everything else."""
+        """One microbatch. `own`: the slice that cuts its attention metadata. `padded`: the slice that cuts everything
+        else.
+        """
         cut = self.metadata_cut().cut(whole, own)
         starts, lengths = tuple(cut.query_start_loc.tolist()), tuple(cut.seq_lens.tolist())
         into = self.ubatch_metadata[number]

@@ -89,7 +89,10 @@ class CapturedLayers(Layers):
         return self.graphs.captures()
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
-        """Run the target's token count once: as a warm-up if `mode` is NONE, else under capture."""
+        """Run the layers for one entry of the session: as a warm-up if `mode` is NONE, else under capture.
+
+        Each rank runs the token count of the target.
+        """
         tokens = target.key.num_tokens
         self.put(tokens, None, (), stream)
         if not self.output:
@@ -133,7 +136,9 @@ class CapturedLayers(Layers):
         return {name: buffer.view(0, tokens) for name, buffer in outgoing.items()}
 
     def put(self, tokens: int, input_batch: InputBatch | None, spans: tuple[Span, ...], stream: Stream) -> None:
-        """Write the inputs of a forward. In a capture there is no batch, and all tokens are padding."""
+        """Write the inputs of a forward of this many tokens. In a capture there is no batch, and all tokens are
+        padding.
+        """
         into = [self.rows(one, tokens) for one in (self.tokens, self.positions, self.slots)]
         dummy_slot = self.cache.shape[1] - 1
         if input_batch is None:
@@ -143,7 +148,9 @@ class CapturedLayers(Layers):
             stream.launch("token.put", put_tokens, reads=reads, writes=into, args=(spans, dummy_slot), cost=0)
 
     def rows(self, buffer: Buffer, stop: int) -> Buffer:
-        """The same view in each call, because a graph reads fixed addresses (invariant I-CG-8)."""
+        """A view of the first rows of a buffer. Each call returns the same view, because a graph reads fixed addresses
+        (invariant I-CG-8).
+        """
         if (buffer, stop) not in self.views:
             self.views[buffer, stop] = buffer.view(0, stop)
         return self.views[buffer, stop]
@@ -199,7 +206,9 @@ class CapturedLayers(Layers):
         return run
 
     async def mixture(self, layer: int, context: ForwardContext, state: Buffer) -> None:
-        """Nothing here: the experts run behind all layers (`PipelineWorker.run_experts`)."""
+        """Run the experts of a layer. Here it does nothing, because the experts run behind all layers
+        (`PipelineWorker.run_experts`).
+        """
 
     def embed(self, context: ForwardContext, state: Buffer) -> None:
         tokens = self.num_tokens(context)

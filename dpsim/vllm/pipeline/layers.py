@@ -14,7 +14,11 @@ LAYERS_NS = 20_000  # reference: one small layer
 
 
 class Layers(ABC):
-    """`cache`: int64 (layers, slots, positions), the last `spare_slots` of no request. `hidden`: inputs by name."""
+    """The layers of one rank.
+
+    `cache`: int64 of shape (layers, slots, positions). The last `spare_slots` slots belong to no request. `hidden`: the
+    input buffers of a forward, by name.
+    """
 
     spare_slots = 0
 
@@ -38,12 +42,16 @@ class Layers(ABC):
         return 1
 
     async def capture(self, kinds: tuple[str, ...]) -> None:
-        """Before serving. Members of the communicators `kinds` have to capture the same (invariant I-CG-6)."""
+        """Capture graphs before serving. `kinds`: the communicators whose members have to capture the same
+        (invariant I-CG-6).
+        """
         return
 
     @abstractmethod
     async def run(self, input_batch: InputBatch, outgoing: Mapping[str, Buffer]) -> dict[str, Buffer]:
-        """Returns outputs by name, a row for each token. `outgoing`: buffers with room for them."""
+        """Run the layers. Returns their outputs by name, one row for each token. `outgoing`: buffers with room for the
+        outputs.
+        """
 
 
 class EagerLayers(Layers):

@@ -109,7 +109,9 @@ class SampledTokens:
         return 1 + self.drafts if any(row.drafts for row in rows) else 1
 
     def freed(self, slot: int) -> None:
-        """A slot was given back, so that its next owner does not get tokens that are on their way."""
+        """Record that a request gave its slot back, so that the next owner does not get tokens that are on their way to
+        it.
+        """
         self.generations[slot] += 1
 
     # ---- the last stage
@@ -164,7 +166,9 @@ class SampledTokens:
         return need is None
 
     def join_side(self) -> None:
-        """The side stream waits for main: what it sends is final, and the memory that it reuses is free."""
+        """Make the side stream wait for the main stream. Then the data that it sends is final, and the memory that it
+        reuses is free.
+        """
         self.side.wait_stream(self.main)
 
     def keep(self, buffer: Buffer) -> None:
@@ -174,9 +178,10 @@ class SampledTokens:
     # ---- the other stages
 
     def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
-        """Post the receive. Returns whether all rows need theirs; if not, the caller settles the others.
+        """Post the receive of this step's tokens. Returns whether all rows need theirs; if not, the caller settles the
+        others.
 
-        `mapping`: the slots on the device. `drafts`: those that the drafter proposes for each row.
+        `mapping`: the slots on the device. `drafts`: the drafts that the drafter proposes for each row after this step.
         """
         need = self.need(rows)
         if self.skips_receive(need):
@@ -213,7 +218,10 @@ class SampledTokens:
         self.queue[-1] = entry
 
     def consume(self) -> Arrived | None:
-        """The oldest entry, for which the main stream waits; None without tokens, or if no request needs any."""
+        """Remove the oldest entry, and add a place for this step. The main stream then waits for the entry's tokens.
+
+        Returns None if the entry has no tokens, or if no request needs any of them.
+        """
         entry = self.queue.popleft()
         self.queue.append(None)
         if entry is None:
@@ -242,11 +250,15 @@ class SampledTokens:
         self.main.wait(entry.arrived)
 
     def discard(self, entry: PendingTokens) -> None:
-        """Tokens for which no stream waits. The side stream owns their memory, and frees it behind the receives."""
+        """Free tokens for which no stream waits. The side stream owns their memory, and frees it behind the
+        receives.
+        """
         Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, ()).free()
 
     def drain(self) -> list[int]:
-        """Free the queue. Returns the steps whose tokens a request still needs: none if all ended."""
+        """Free the entries left in the queue. Returns the steps whose tokens a request still needs: none if all
+        requests ended.
+        """
         missed = []
         for entry in self.queue:
             if entry is not None:

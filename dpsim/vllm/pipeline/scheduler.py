@@ -88,7 +88,9 @@ class PipelineScheduler:
         return self.stages
 
     def depth(self) -> int:
-        """One batch for each stage, and one more with asynchronous scheduling (specification 7.4)."""
+        """The batches that fit into the queue: one for each stage, and one more with asynchronous scheduling
+        (specification 7.4).
+        """
         return self.stages + int(self.config.async_scheduling)
 
     def returns_early(self, batch: Batch, queued: int) -> bool:
@@ -96,7 +98,9 @@ class PipelineScheduler:
         return queued < self.depth() and (batch.num_tokens > 0 or self.has_requests)
 
     def add(self, state: RequestState) -> None:
-        """It waits for an earlier request of its session; if that keeps a slot, it goes before all others."""
+        """Add a request. If an earlier request of its session is not finished, it waits for it. If its session keeps a
+        slot, it goes before all other waiting requests.
+        """
         if state.key in self.closed:
             return
         if state.key in self.working:
@@ -181,7 +185,9 @@ class PipelineScheduler:
         return tuple(found) if any(found) else ()
 
     def has_seat(self, state: RequestState) -> bool:
-        """Whether there is a slot. One that a session keeps is free only for a request of this session."""
+        """Whether there is a slot for a request. A slot that a session keeps is free only for a request of this
+        session.
+        """
         return len(self.running) + len(self.held) - (state.key in self.held) < self.config.max_num_seqs
 
     def update_from_output(self, results: Sequence[RowOutput]) -> None:
@@ -189,7 +195,9 @@ class PipelineScheduler:
         self.delivered_tokens.append(tuple(self._take(*one) if one.sampled else 0 for one in results))
 
     def drops(self, state: RequestState) -> bool:
-        """Whether the request of a result ended or was aborted meanwhile (invariant I-PS-12)."""
+        """Whether the scheduler drops the result of a row, because its request ended or was aborted meanwhile
+        (invariant I-PS-12).
+        """
         return state.ended
 
     def _take(self, state: RequestState, sampled: int, rejected: int) -> int:

@@ -48,7 +48,8 @@ class Stage(PipelineWorker):
         await self.drain()
 
     async def call(self, call: Call) -> None:
-        """A worker executes and then samples each batch with tokens, both once (invariant I-PS-7).
+        """Make one call of the engine. A worker executes and then samples each batch with tokens, both once
+        (invariant I-PS-7).
 
         Raises ExecuteFailed if the result that the engine takes does not exist.
         """
@@ -101,7 +102,10 @@ class Stage(PipelineWorker):
         return self.history.delivered_tokens[batch.number]
 
     async def drain(self) -> None:
-        """Await the sends and compare the outputs. LostTokens: the queue has tokens that a request needs."""
+        """End the run: await the sends, check that no result is left, and compare the outputs.
+
+        Raises LostTokens if the queue still contains tokens that a request needs.
+        """
         if self.transfer is not None:
             await self.transfer.begin()
         assert not self.results, f"{len(self.results)} results were never taken"

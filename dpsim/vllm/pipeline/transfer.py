@@ -44,10 +44,10 @@ class Received(NamedTuple):
 
 
 class Transfer:
-    """One rank's side, as in 0.33, in the order of this file. `tensor_parallel_size`: T, the ranks of a stage.
+    """One rank's side of the transfers, as in 0.33. A step calls the methods in the order of this file.
 
-    A tensor is sliced along its first axis. ValueError in the gather if T divides the elements but not this axis, as
-    with the shape (3, 2) and T = 2.
+    `tensor_parallel_size`: T, the ranks of a stage. A tensor is sliced along its first axis. Raises ValueError in the
+    gather if T divides the elements but not this axis, as with the shape (3, 2) and T = 2.
     """
 
     def __init__(self, rank: Rank, tensor_parallel_size: int = 1) -> None:
@@ -63,7 +63,9 @@ class Transfer:
         self.sent: Event | None = None
 
     async def begin(self) -> None:
-        """Wait for the sends of the step before, so that this step may overwrite their buffers."""
+        """Wait for the sends of the step before, so that this step may overwrite their buffers. A step calls this
+        first.
+        """
         for handle in self.handles:
             await self.wait_handle(handle)
         self.handles = []
@@ -109,7 +111,9 @@ class Transfer:
         return self.rank.stream("pp_receive")
 
     def first_access(self, received: Received) -> dict[str, Buffer]:
-        """The main stream waits and gathers slices. Returns the whole tensors (invariant I-PS-4)."""
+        """Make the main stream wait for the tensors, and gather the slices. Returns the whole tensors, ready to read
+        (invariant I-PS-4).
+        """
         if received.ready is not None:
             self.wait_received(received.ready)
         whole = {name: self.gather(name, received) for name in self.gathered(received)}

@@ -55,7 +55,10 @@ def shaping(config: EngineConfig) -> Fields:
 
 
 class Compared:
-    """The form `hash` of releases. `early`: the front end compares before any engine makes a group."""
+    """The form `hash` of releases: what a process sends, and when the front end refuses it.
+
+    `early`: whether the front end compares before any engine makes a group.
+    """
 
     early: ClassVar[bool] = False
 

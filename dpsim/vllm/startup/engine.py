@@ -97,10 +97,10 @@ class EngineCore(Participant):
         return head
 
     async def receive_init(self, head: Child) -> tuple[Frozen, ...]:
-        """The front end's addresses and ports. Raises NobodyCame and Stopped.
+        """Wait for INIT, which has the front end's addresses and ports. Raises NobodyCame and Stopped.
 
-        The time-out is long: the front end waits for each HELLO before it sends INIT. Another program may listen at the
-        port of the command line.
+        The port comes from a command line, so another program may listen there and never answer. The time-out is long,
+        because the front end waits for the HELLO of each engine before it sends INIT.
         """
         store, patience = head.store, (1 + self.layout.engines) * HANDSHAKE_NS
         init = await store.get(f"init/{self.engine}", "obey.init", timeout_ns=patience)
@@ -113,7 +113,9 @@ class EngineCore(Participant):
         return init
 
     def written(self, coordinator: Any, node: Any, master: Any, ports: Any, store: Any, size: Any) -> None:
-        """Not completed again: a second completion would take one more port (invariant I-CF-9)."""
+        """Write the values of INIT into the configuration, without completing it again. A second completion would take
+        one more port (invariant I-CF-9).
+        """
         fields = {"data_parallel_master_port": master, "data_parallel_master_port_list": tuple(ports)}
         self.parallel = self.parallel.model_copy(update={**fields, "data_parallel_size": size})
         self.coordinator: tuple[int, int] = coordinator
@@ -125,7 +127,9 @@ class EngineCore(Participant):
         return self.compared.fields_to_send(self.config, self.parallel).frozen
 
     def own_ports(self) -> InitPorts:
-        """A copy of the list. A single replica has none, and its workers meet at the master port."""
+        """This process's copy of the port list. A single replica has no list, and its workers meet at the master
+        port.
+        """
         if self.layout.engines == 1:
             return InitPorts([], self.parallel.master_port)
         return InitPorts.of(self.parallel)
@@ -169,7 +173,9 @@ class EngineCore(Participant):
         return agreed
 
     def syncs(self) -> bool:
-        """Whether caches of all replicas must be equal: only if users may add ranks later (elastic EP)."""
+        """Whether the caches of all replicas must have equal sizes. This is only so if users may add ranks later
+        (elastic EP).
+        """
         return self.group is not None and self.config.enable_elastic_ep
 
     def offer(self, own: int) -> int:
@@ -195,7 +201,9 @@ class EngineCore(Participant):
         return store
 
     async def all_subscribed(self, store: Store) -> None:
-        """The coordinator's READY (invariant I-ST-9). NobodyCame, or OneFailed if the coordinator has left."""
+        """Wait for the coordinator's READY (invariant I-ST-9). Raises NobodyCame, and OneFailed if the coordinator has
+        left.
+        """
         if await store.get("ready", "coordinator.ready", timeout_ns=WORKERS_NS) is None:
             await still_there(self.rank, store, COORDINATOR, "the start", "coordinator.listens")
             raise NobodyCame(self.name, await self.unsubscribed(store), "to subscribe", WORKERS_NS, LATE)
@@ -212,7 +220,9 @@ class EngineCore(Participant):
         head.report((self.compared.hash(self.parallel), self.seed()), "ready")
 
     def seed(self) -> int:
-        """Step 18: the index of the replica, which is unique for a dense model, too."""
+        """Step 18: the seed of the engine's workers. It is the index of the replica, which is unique for a dense model,
+        too.
+        """
         return self.parallel.data_parallel_index
 
     async def serve(self) -> None:

@@ -87,7 +87,12 @@ class FrontEnd(Participant):
         parent.call("serve")
 
     def handshake_port(self) -> int:
-        """With several nodes, the command line's; with one, any free port, so that two groups can start."""
+        """The port of the handshake. With several nodes, it is the one on the command line, which engines of other
+        nodes also have.
+
+        With one node, the front end takes any free port and passes it to its engines. So two groups can start on one
+        host.
+        """
         return self.parallel.data_parallel_rpc_port if self.layout.num_nodes > 1 else 0
 
     def spawn(self, name: str, store: Store) -> None:
@@ -101,7 +106,9 @@ class FrontEnd(Participant):
             self.compared.refuse(self.compared.fields_to_send(self.config, self.parallel), others)
 
     def check_ready(self, ready: Sequence[Frozen]) -> None:
-        """Equal hashes, different seeds. Raises ConfigMismatch and SameSeeds."""
+        """Compare the hash in each READY, and check that all engines have different seeds. Raises ConfigMismatch and
+        SameSeeds.
+        """
         if self.layout.engines > 1:
             own = self.compared.fields_to_send(self.config, self.parallel)
             others = {

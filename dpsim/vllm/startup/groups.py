@@ -35,7 +35,9 @@ UNIQUE_ID = 32
 
 
 class Kinds:
-    """The member lists of each kind, which partition the workers (invariant I-ST-2)."""
+    """The kinds of a topology and their member lists. The lists of each kind partition the workers
+    (invariant I-ST-2).
+    """
 
     def __init__(self, topology: Topology, config: EngineConfig) -> None:
         self.topology = topology
@@ -58,7 +60,9 @@ class Kinds:
         return kinds
 
     def of_moving_experts(self) -> list[Kind]:
-        """Separate from the groups of the experts."""
+        """The groups in which experts move (expert load balancing). They are separate from the groups of the
+        experts.
+        """
         return [("eplb", self.topology.expert_groups())]
 
     def siblings(self) -> list[Members]:

@@ -31,7 +31,10 @@ async def still_there(rank: Rank, store: Store, who: str, what: str, site: str) 
 
 
 class GroupPorts(ABC):
-    """`ports`: this process's copy. `store`: of coordination, if any. `node`: of the first members."""
+    """How one process finds the ports of its groups. `ports`: its copy of the list. `name`: the name of the process.
+
+    `store`: the coordination store, if there is one. `node`: the node of the first members.
+    """
 
     coordinated: bool
     """Whether there is a coordination store."""

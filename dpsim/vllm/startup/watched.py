@@ -142,7 +142,9 @@ class WatchingEngine(Watching, EngineCore):
         return *map(worker_name, self.layout.workers(self.engine)), frontend_name(self.rank.node)
 
     async def serve(self) -> None:
-        """If the coordinator dies before START, the notice arrives instead of START."""
+        """Serve. The engine also watches the coordinator: if it dies before START, the notice arrives instead of
+        START.
+        """
         if self.layout.engines > 1:
             self.rank.watch(self.layout.number(COORDINATOR), "start", "sentinel.watch_coordinator")
         await super().serve()
@@ -172,7 +174,9 @@ class WatchedWorker(Watching, StartupWorker):
         await thread.join("death_pipe.join")
 
     async def death_pipe(self, rank: Rank) -> None:
-        """Ends with the engine core, and aborts all communicators if the core has died."""
+        """The program of the second thread. It ends with the engine core, and aborts all communicators if the core has
+        died.
+        """
         match await rank.mailbox(DEATH_PIPE).get("death_pipe.notice", idle=True):
             case "gone", int():
                 for kind, domain, _ in self.kinds.communicators():

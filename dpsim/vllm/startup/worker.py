@@ -29,7 +29,9 @@ ALL2ALL = 16
 
 
 class StartupWorker(Participant):
-    """`config`: its engine's. `own`: what its own node would have parsed."""
+    """A worker. `config`: the configuration of its engine. `own`: the configuration that its own node would have
+    parsed.
+    """
 
     def __init__(
         self,

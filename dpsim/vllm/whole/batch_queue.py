@@ -110,7 +110,9 @@ class LiveScheduler(Scheduler, Generic[B]):
 
     @abstractmethod
     def taken(self, batch: B) -> list[Finished]:
-        """The requests that end by the oldest result. Aborted ones get nothing (invariant I-PS-12)."""
+        """Account for the result of the oldest batch. Returns the requests that end. Aborted requests get nothing
+        (invariant I-PS-12).
+        """
 
 
 class BatchExecutor(EngineForward, Generic[B]):
@@ -201,7 +203,9 @@ class QueuedLoop(EngineLoop, Generic[B]):
         return len(self.queue) < self.depth and (executed or self.live.has_requests(self.waves.pause_state))
 
     async def take_result(self) -> None:
-        """The oldest, because results come in the order of the batches (invariant I-PS-6)."""
+        """Wait for the result of the oldest batch, because results come in the order of the batches
+        (invariant I-PS-6).
+        """
         oldest = self.queue.popleft()
         await self.worker.result(oldest)
         await self.take_aborts()

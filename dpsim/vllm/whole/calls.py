@@ -87,7 +87,9 @@ class Executor(BatchExecutor[Batch]):
             self.rank.send(worker, RPC, (what, self.rank.step, *arguments), f"call.{what}")
 
     async def answered_by(self, what: str, by: Sequence[int]) -> None:
-        """The core awaits all answers to a call, so none to another call can arrive."""
+        """Wait for the answers of these workers. The core awaits all answers to a call, so no answer to another call
+        can arrive.
+        """
         missing: set[Frozen] = set(by)
         while missing:
             answer = await self.answer(what)

@@ -22,7 +22,9 @@ from dpsim.vllm.whole.batch_queue import BatchExecutor, LiveScheduler
 
 
 class LiveRankScheduler(LiveScheduler[Batch]):
-    """`RankScheduler` ends requests when it schedules their last batch; here the ends wait for its result."""
+    """The live scheduler of a rank. `RankScheduler` ends requests when it schedules their last batch; this class passes
+    the ends on with the result of that batch.
+    """
 
     def __init__(self, requests: tuple[Request, ...], config: EngineConfig) -> None:
         super().__init__(requests, config.max_num_seqs)

@@ -182,7 +182,10 @@ class StageWorker(Stage):
             self.model.graphs.agreed = ran
 
     def skips_drafts(self, batch: Batch) -> bool:
-        """By the vote of this stage's replicas (specification 6.5); without this vote, by its own batch."""
+        """Whether this step proposes no drafts: by the vote of this stage's replicas (specification 6.5).
+
+        In a runner without this vote, the worker decides by its own batch.
+        """
         return super().skips_drafts(batch) if self.skip_drafts is None else self.skip_drafts
 
     async def dummy(self) -> None:
