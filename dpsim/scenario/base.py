@@ -1,8 +1,7 @@
 """The base class of all sections of a scenario, and `refuse`, which raises an error for broken rules with their places.
 
-A rule may span several fields, for example: a fault must name a rank of the world. The validator of the model that
-contains all these fields checks the rule. It collects a `Problem` for each violation, with the path of the wrong value,
-and passes them to `refuse`. The YAML reader turns each path into a line.
+A rule may span several fields. The validator of the model that has them all passes a `Problem` for each violation to
+`refuse`. The YAML reader turns each path into a line.
 
     refuse(Problem(("faults", 0, "rank"), "rank 7: the world has 4 ranks, 0 to 3"))
 
@@ -77,9 +76,7 @@ RankNumber = Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)]
 
 
 def _decimal(key: Any) -> Any:
-    """Turns a rank that is a key in JSON, so a text, into a number. It accepts only one spelling of each number,
-    because 1 and 01 would otherwise be two keys for one rank.
-    """
+    """A rank that is a key in JSON is text. One spelling only, because 1 and 01 would be two keys for one rank."""
     if isinstance(key, str):
         if not re.fullmatch(r"-?(0|[1-9][0-9]*)", key):
             raise PydanticKnownError("int_parsing")
@@ -100,6 +97,9 @@ ALL_TAG, EACH_TAG = "(all)", "(each)"
 """Tags in the place of a pydantic error: one value for all ranks, or values of single ranks. They are no keys of a
 file.
 """
+
+OF_A_KEY = "[key]"
+"""What pydantic adds to the place of an invalid key, such as a rank that is no number."""
 
 
 def _named(value: object) -> str:

@@ -6,7 +6,7 @@
 
 pydantic has a setting with which it reads these docstrings when it creates a class (`use_attribute_docstrings`). But
 then each command of dpsim would read and parse the source of every model. So dpsim parses the source in this module,
-and only for the JSON Schema. A class without source, such as one from a Python prompt, has no descriptions.
+and only for the JSON Schema.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ Fields = dict[str, str | None]
 
 
 def described(kind: type[BaseModel]) -> dict[str, str]:
-    """Returns the docstring of each field that has one. A field that a derived class repeats has the docstring
-    there.
-    """
+    """The docstring of each field that has one. A field that a derived class repeats has it there."""
     found: Fields = {}
     for base in kind.__mro__[kind.__mro__.index(BaseModel) - 1 :: -1]:
         found.update(_classes(base.__module__).get(base.__qualname__, {}))
@@ -34,7 +32,6 @@ def described(kind: type[BaseModel]) -> dict[str, str]:
 
 @functools.cache
 def _classes(module: str) -> dict[str, Fields]:
-    """Returns the fields of each class in a module, by the qualified name of the class."""
     try:
         source = inspect.getsource(sys.modules[module])
     except (KeyError, OSError, TypeError):
@@ -52,7 +49,6 @@ def _within(body: Sequence[ast.stmt], above: str) -> Iterator[tuple[str, Fields]
 
 
 def _fields(body: Sequence[ast.stmt]) -> Fields:
-    """Returns the annotated names of a class, each with the docstring directly below it."""
     found: Fields = {}
     for one, below in zip(body, [*body[1:], None], strict=True):
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):

@@ -61,9 +61,7 @@ def parse_duration(value: object, example: str = "20ms") -> int:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """Returns the shortest exact text for `nanoseconds`, which is 0 or more. Of two equally short texts, it returns the
-    one with the larger unit.
-    """
+    """The shortest exact text for `nanoseconds`, 0 or more; of two equally short, the one with the larger unit."""
     texts = [f"{_decimal(nanoseconds, size)}{unit}" for unit, size in UNITS.items() if nanoseconds >= size]
     exact = [text for text in texts if "/" not in text]
     return min(reversed(exact), key=len) if exact else "0s"

@@ -1,13 +1,9 @@
 """The exception for all problems of a scenario, in words for its author.
 
-dpsim collects all problems of a scenario, or of a file that it names, in one `ScenarioError`. A command prints its
-text. The text has a line for each problem: the place, what is wrong and what dpsim expects. For an unknown name it also
-suggests the nearest one. So the author of a scenario never sees a traceback.
+dpsim collects all problems of a scenario, or of a file that it names, in one `ScenarioError`. Its text has a line for
+each: the place, what is wrong, what is expected, and the nearest name.
 
     bad.yaml:3:3: faults[0].kind: unknown kind 'skp'; expected one of skip, repeat, ...; did you mean 'skip'?
-
-Prior art: dagster's located YAML errors; pyaml issue 11 ("I would expect something simple such as: sr.yaml: 'array'
-unexpected keyword at line 11"); Rust's did-you-mean.
 """
 
 from __future__ import annotations
@@ -30,17 +26,13 @@ class FileMissing(ScenarioError):
 
 
 def refuse_pipes(path: Path, expected: str) -> None:
-    """Raises ScenarioError for a path that is no regular file, without opening it: opening a pipe blocks until it has a
-    writer.
-    """
+    """ScenarioError for a path that is no regular file, not opened: a pipe blocks until it has a writer."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ScenarioError(f"{path}: not a regular file; expected {expected}")
 
 
 def scenario_error(lines: Sequence[str], untold: int = 0) -> ScenarioError:
-    """Returns one error for several problems: the first `SHOWN` lines, and how many more there are. `untold`: problems
-    without a line, which count as well.
-    """
+    """One error: the first `SHOWN` lines, and how many more there are. `untold`: problems without a line."""
     shown = list(dict.fromkeys(lines))
     more = len(shown) + untold - SHOWN
     if more > 0:

@@ -41,8 +41,6 @@ def _ignore_text(text: str) -> None:
 
 @dataclass
 class _Allowed:
-    """The settings of this process."""
-
     most: int = MOST
     tell: Callable[[str], None] = _ignore_text
     told: str = ""
@@ -52,9 +50,7 @@ _allowed = _Allowed()
 
 
 def allow(most: int | None, tell: Callable[[str], None] = _ignore_text) -> None:
-    """Sets the limit of this process to `most` bytes, or to the default if None. `tell`: prints the line before a large
-    run.
-    """
+    """The limit of this process in bytes; None: the default. `tell`: prints the line before a large run."""
     _allowed.most, _allowed.tell, _allowed.told = MOST if most is None else most, tell, ""
 
 
@@ -88,11 +84,7 @@ def above_token(program: type[Program[Any]], args: Any) -> str:
 
 
 def parse_memory(text: str) -> int:
-    """Returns the bytes in a text such as "16GB". Raises ValueError for any other text.
-
-    >>> parse_memory("16GB"), parse_memory("500 MB")
-    (16000000000, 500000000)
-    """
+    """Returns the bytes in a text such as "16GB" or "500 MB". Raises ValueError for any other text."""
     match = re.fullmatch(r"([0-9]{1,9}) ?(MB|GB)", text.strip())
     if match is None:
         raise ValueError(f"{shown(text)} is no size of memory; expected e.g. 16GB or 500MB")

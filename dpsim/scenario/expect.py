@@ -8,8 +8,7 @@
 `dpsim run` compares the outcome with `verdict`, whose default is held, and ignores `explored`.
 
 If a scenario runs a variant and gives no class, dpsim expects the class with which the variant is registered. A class
-in the file has precedence, so a scenario may expect a narrower one, and `class: "*"` expects any. A variant that is
-registered as harmless has no class, so dpsim then accepts any class.
+in the file has precedence, so a scenario may expect a narrower one, and `class: "*"` expects any.
 
     protocol: {name: waves, variant: WAVES-1}                            # registered with HANG:COLLECTIVE
     expect: {verdict: violated}                                          # so a finding of that class
@@ -83,9 +82,7 @@ class ExpectAny(StrictModel):
         return self
 
     def expected(self, registered: str | None) -> Expected:
-        """Returns the expectation for the judge. `registered`: the class of the variant, for a violation without a
-        class.
-        """
+        """For the judge. `registered`: the class of the variant, for a violation without a class."""
         rank, step = (None, None) if self.culprit is None else (self.culprit.rank, self.culprit.step)
         klass = registered if self.klass is None and self.verdict == "violated" else self.klass
         return Expected(self.verdict, klass, rank, step)
@@ -119,8 +116,6 @@ class Expect(ExpectAny):
     """
 
     def of_small_worlds(self) -> Expect:
-        """Returns the expectation for small worlds like this one. It has no culprit, because a small world may lack
-        that step.
-        """
+        """Without a culprit, because a small world may lack that step."""
         explored = None if self.explored is None else self.explored.model_copy(update={"culprit": None})
         return self.model_copy(update={"culprit": None, "explored": explored})

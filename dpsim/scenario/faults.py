@@ -1,7 +1,7 @@
 """The sections `faults` and `delays`: faults break the protocol, and a correct protocol must tolerate delays.
 
-An op is one call of a rank, such as a collective, a launch or a read. A fault happens at one op of one rank, and a
-delay at one op or at every visit of a site. The address of an op means the same op in the simulation and on GPUs:
+A fault happens at one op of one rank, and a delay at one op or at every visit of a site. The address of an op means the
+same op in the simulation and on GPUs:
 
     faults:
       - {kind: skip, rank: 1, at: {site: dp.agree, ordinal: 5}}               # at its sixth visit of the site
@@ -11,9 +11,8 @@ delay at one op or at every visit of a site. The address of an op means the same
       - {rank: 3, by: 1s}                                                     # the rank starts late
       - {rank: 0, by: 1ms, at: {thread: ubatch.1}}                            # a host thread starts late
 
-The kinds skip, repeat, alter and die are the wrong uses of collectives that MPI verifiers (MUST, ISP) know. A rank
-omits a call, makes it twice, makes it with other arguments, or has died. With the kinds raise and hang, the program of
-a rank raises or stops at an op. The kind `kill` exists only in the simulation. It lets a rank die between any two ops:
+The kinds skip, repeat, alter and die are the wrong uses of collectives that MPI verifiers (MUST, ISP) know. The kind
+`kill` exists only in the simulation. It lets a rank die between any two ops:
 
     faults:
       - {kind: kill, rank: 1, time: 3ms}              # 3 ms after the start; in an exploration, at any point

@@ -24,8 +24,9 @@ PARAMETERS = "dpsim.parameters"
 
 
 def scenario_type(protocol: str | None = None) -> type[Scenario]:
-    """Returns the class of scenarios for the protocol with this registered name. For None or an unknown name it returns
-    the class for programs without `Params`. Raises BadInput for invalid `Params`.
+    """The class of the named protocol's scenarios; None or unknown: of programs without `Params`.
+
+    Raises BadInput for invalid `Params`.
     """
     model: Any = None
     with suppress(registry.UnknownName):
@@ -52,11 +53,7 @@ def default_type() -> type[Scenario]:
 
 
 def protocol_of(mapping: Mapping[str, Any]) -> str | None:
-    """Returns the name of the protocol in a mapping with the keys of a scenario file, or None.
-
-    >>> protocol_of({"protocol": "waves"}), protocol_of({"protocol": {"name": "waves"}}), protocol_of({"protocol": 3})
-    ('waves', 'waves', None)
-    """
+    """The name of the protocol, given by a name or by {"name": ...}; otherwise None."""
     choice = mapping.get("protocol")
     name = choice.get("name") if isinstance(choice, Mapping) else getattr(choice, "name", choice)
     return name if isinstance(name, str) else None

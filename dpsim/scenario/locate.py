@@ -7,7 +7,7 @@
     scenario_path("museum/stale_slot")  # a scenario in a subfolder
 
 In a clone, the scenarios that come with dpsim are in `scenarios/` beside the package. In a wheel, they are in the
-package, in `_scenarios/`. An editable installation imports from the clone. This module does not read the files.
+package, in `_scenarios/`.
 """
 
 from __future__ import annotations
@@ -55,10 +55,8 @@ def bundled_files() -> dict[str, Path]:
 
 
 def _scenario_folder(package: Path) -> Path | None:
-    """Returns the folder with the scenarios of the dpsim package at `package`, or None.
-
-    In a clone, a pyproject.toml is beside the package. Without this file, a folder `scenarios` beside the package
-    belongs to another package in site-packages.
+    """Without a pyproject.toml (a clone has one), `scenarios` beside the package is of another package in
+    site-packages.
     """
     in_wheel = package / "_scenarios"
     if in_wheel.is_dir():
@@ -77,7 +75,6 @@ def _scenarios_in(folder: Path | None) -> list[str]:
 
 
 def _what_is(given: Path) -> str:
-    """Describes what is at a path that is no regular file."""
     if given.is_dir():
         return "a folder, not a scenario file"
     if given.exists():
@@ -92,7 +89,7 @@ def _what_is(given: Path) -> str:
 
 
 def _meant(bare: str, names: list[str]) -> list[str]:
-    """Returns up to three names that `bare` may mean: first the same name in a subfolder, then similar names."""
+    """First the same name in a subfolder, then similar names."""
     same = [name for name in names if name.rpartition("/")[2] == bare]
     last = {name.rpartition("/")[2]: name for name in names}
     similar = [*nearest(bare, names, 3), *(last[word] for word in nearest(bare, last, 3))]

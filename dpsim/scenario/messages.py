@@ -4,9 +4,9 @@
       - {to: coordinator, mailbox: inbox, content: [wave, 3]}                       # sent when the coordinator begins
       - {to: 1, mailbox: inbox, content: pause, after: {rank: 0, site: engine.step, ordinal: 2}}
 
-dpsim sends a message from outside when a rank reaches the op that `after` names, before that op. The message is
-delivered some time later, as any other, and the explorer tries every order. If dpsim sends several messages at ops of
-one rank, each mailbox receives them in order. A message from outside and one that the rank sends itself have no order.
+dpsim sends a message from outside when a rank reaches the op that `after` names, before that op. If dpsim sends several
+messages at ops of one rank, each mailbox receives them in order. A message from outside and one that the rank sends
+itself have no order.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from dpsim.scenario.errors import shown
 
 
 def _content(value: Any) -> Any:
-    """Returns the content as a program receives it, with tuples for lists. Refuses None, which a poll of an empty
-    mailbox returns.
-    """
+    """Tuples for lists. Refuses None, which a poll of an empty mailbox returns."""
     if value is None:
         refuse(Problem((), "nothing is what a poll gives for an empty mailbox, and no message; expected plain data"))
     return _plain(value)
@@ -72,9 +70,7 @@ class MessageSpec(StrictModel):
     """The op at which it is sent. If left out: it is sent when its receiver begins."""
 
     def message(self, to: int, by: int) -> Message:
-        """Returns the message for a backend. `to`, `by`: the numbers of the receiver, and of the actor at whose op it
-        is sent.
-        """
+        """For a backend. `to`, `by`: the numbers of the receiver, and of the actor at whose op it is sent."""
         at = At() if self.after is None else At(self.after.site, self.after.ordinal, thread=self.after.thread)
         return Message(to, self.mailbox, self.content, by, at)
 

@@ -7,8 +7,7 @@ A `Scenario` object is always valid. The validators refuse unknown keys and name
 contradictions, each with its path. A scenario describes *what* happens, not where it runs: it means the same on the
 simulation, on gloo and on NCCL.
 
-The parameters of a program describe its work. A program with `Params` has them under `protocol: {params: ...}`. Any
-other program has the sections of a class that an entry point names (`dpsim.scenario.kinds`).
+A program with `Params` has its parameters under `protocol: {params: ...}`.
 
 Sources: the order of sections follows Jepsen (work, nemesis and checker are separate) and Chaos Mesh.
 """
@@ -96,7 +95,6 @@ class Scenario(Parameters):
                 yield (*path, "culprit", "rank"), expect.culprit.rank
 
     def _wrong_ranks(self) -> Iterator[Problem]:
-        """Yields a problem for each rank that the world lacks."""
         size = self.size
         has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
         yield from (
@@ -106,7 +104,6 @@ class Scenario(Parameters):
         )
 
     def _wrong_groups(self) -> Iterator[Problem]:
-        """Yields a problem for each communicator that does not exist, or that lacks the named rank or root."""
         injected: list[tuple[KeyPath, FaultSpec | KillSpec | DelaySpec]] = []
         injected += [(("faults", i), fault) for i, fault in enumerate(self.faults)]
         injected += [(("delays", i), delay) for i, delay in enumerate(self.delays)]
@@ -126,9 +123,7 @@ class Scenario(Parameters):
                     yield Problem((*path, *key), message)
 
     def _same_op_twice(self) -> Iterator[Problem]:
-        """Yields a problem for a second fault at one op, and for a second kill of a rank, because only one could
-        happen.
-        """
+        """Of two faults at one op, or two kills of a rank, only one could happen."""
         first: dict[Any, int] = {}
         for i, fault in enumerate(self.faults):
             if isinstance(fault, KillSpec):
@@ -143,7 +138,6 @@ class Scenario(Parameters):
                 yield Problem(("faults", i), f"a second fault at {op}, as faults[{earlier}]; expected one fault an op")
 
     def _same_port_twice(self) -> Iterator[Problem]:
-        """Yields a problem for a second program on one port."""
         first: dict[tuple[int, int], int] = {}
         for i, taken in enumerate(self.ports):
             earlier = first.setdefault((taken.node, taken.port), i)
@@ -153,7 +147,6 @@ class Scenario(Parameters):
                 )
 
     def _expected_but_off(self) -> Iterator[Problem]:
-        """Yields a problem for each expected finding whose class is switched off."""
         for i, pattern in enumerate(self.checks.switched_off):
             for path, expect in self._expected():
                 klass = expect.expected(self.protocol.caught_as).klass
@@ -162,7 +155,6 @@ class Scenario(Parameters):
                     yield Problem(("checks", "switched_off", i), message)
 
     def _expected(self) -> Iterator[tuple[KeyPath, ExpectAny]]:
-        """Yields the expectation of a run, and that of all schedules, each with its path."""
         yield ("expect",), self.expect
         if self.expect.explored is not None:
             yield ("expect", "explored"), self.expect.explored

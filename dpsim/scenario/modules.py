@@ -18,10 +18,9 @@ from dpsim.contract.registry import known_without_import, modules_of_forms, prot
 
 
 def import_named(word: str) -> None:
-    """Imports a module by its dotted name, also from the current folder, or by the path of its file. It imports a file
-    as pytest does: under its dotted name below the first folder that is no package.
+    """By dotted name, also from the current folder, or by file, as pytest: below the first folder without package.
 
-    Raises the error of the module, and ImportError if there is no module or another one with that name.
+    Raises the module's error, and ImportError if there is no module or another one with that name.
     """
     if not word.endswith(".py") and os.sep not in word:
         sys.path.insert(0, os.getcwd())

@@ -1,7 +1,7 @@
 """The base class of the sections that a program's package adds to scenarios, and the questions that dpsim asks of them.
 
-dpsim itself defines no parameter of a program. A package defines parameters as fields of a class derived from
-`Parameters`, and overrides the properties and methods below. Then it joins that class with `Scenario`:
+A package defines parameters as fields of a class derived from `Parameters`, and overrides the properties and methods
+below. Then it joins that class with `Scenario`:
 
     class Sizes(Parameters):
         ranks: int = 2
@@ -159,9 +159,9 @@ class Parameters(StrictModel):
 
 
 def named(kinds: Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]) -> tuple[CommunicatorSpec, ...]:
-    """Returns the communicators of some kinds. `kinds`: tuples of kind, domain and member lists.
+    """The communicators of `kinds`: kind, domain and member lists.
 
-    A communicator has the name of its kind. If a kind has several communicators, a number follows: dp.0, dp.1.
+    Each has the name of its kind; with several, a number follows: dp.0, dp.1.
     """
     return tuple(
         CommunicatorSpec(kind, kind if len(groups) == 1 else f"{kind}.{index}", domain, ranks)
@@ -171,7 +171,7 @@ def named(kinds: Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]) -> tup
 
 
 def above(counts: Mapping[str, tuple[int, int]]) -> str:
-    """Returns the first count that exceeds its limit, in words, or "". `counts`: maps a noun to its count and limit.
+    """The first count above its limit, in words, or "". `counts`: by noun, the count and its limit.
 
     >>> above({"ranks": (64, 64), "steps": (2_000, 1_000)})
     '2,000 steps; expected at most 1,000'

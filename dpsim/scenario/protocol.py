@@ -5,8 +5,7 @@
     protocol: {name: my_protocol, params: {interval: 2}}
 
 A form is a published version of the program, and a variant is a form with one known mistake. A scenario names a
-protocol by its registered name and imports nothing (`dpsim.contract.registry`). For an unknown name, the error suggests
-the nearest one.
+protocol by its registered name and imports nothing (`dpsim.contract.registry`).
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class ProtocolChoice(StrictModel):
         return self
 
     def _check_pieces(self, known: Mapping[str, tuple[str, ...]]) -> None:
-        """Refuses a piece that the program lacks, and a form that a piece lacks."""
         if not known and (self.pieces or self.allow_refused):
             key = "pieces" if self.pieces else "allow_refused"
             self._refuse(key, f"the forms of {self.name} have no pieces to swap; remove it")

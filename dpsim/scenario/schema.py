@@ -9,8 +9,7 @@ A test compares docs/scenario.schema.json with this module. The command that wri
 `dpsim schema --module my_protocols` prints the schema with the parameters of the programs in that module.
 
 The schema uses draft 07, the newest draft that all YAML language servers support. It only helps while typing: it checks
-neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid. The schema
-allows null where null is the default, because a key without a value means null.
+neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid.
 """
 
 from __future__ import annotations
@@ -40,10 +39,9 @@ TEMPLATE = "#/definitions/{model}"
 
 
 def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
-    """Returns the schema for programs without `Params` and for those of `protocols` that have them.
+    """For programs without `Params`, and those of `protocols` that have them.
 
-    The schema omits a program with invalid `Params` or without a schema, because a scenario of that program shows the
-    error.
+    Without a program whose `Params` are invalid or have no schema: its scenarios show the error.
     """
     named = {}
     for entry in (one for one in protocols if one.program.Params is not None):
@@ -62,7 +60,6 @@ def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
 
 
 def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
-    """Returns a schema that selects the schema of a program by the protocol."""
     kinds = dict.fromkeys([default_type(), *named.values()])
     found, every = models_json_schema([(kind, "validation") for kind in kinds], ref_template=TEMPLATE)
     definitions = every["$defs"]
@@ -84,7 +81,7 @@ def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
 
 
 def _of_draft_07(node: Any) -> None:
-    """Renames pydantic's `prefixItems`, a schema for each position of a list, to draft 07's `items`."""
+    """Draft 07 names pydantic's `prefixItems`, a schema for each position of a list, `items`."""
     if isinstance(node, dict) and isinstance(node.get("prefixItems"), list):
         node["items"] = node.pop("prefixItems")
     for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -101,7 +98,6 @@ def schema_text(protocols: Iterable[ProtocolEntry] = ()) -> str:
 
 
 def _describe(definitions: Mapping[str, dict[str, Any]]) -> None:
-    """Adds docstrings as descriptions to the fields of models from other packages."""
     kinds = {kind.__name__: kind for kind in _derived(BaseModel)}
     for name, definition in definitions.items():
         kind = kinds.get(name)
@@ -121,7 +117,6 @@ def _derived(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Allows a bare name for the protocol, and a number for its form."""
     reference = scenario["properties"]["protocol"]
     choice = reference if "$ref" in reference else {"$ref": TEMPLATE.format(model="ProtocolChoice")}
     form = definitions[_name(choice)]["properties"]["form"]
@@ -133,7 +128,6 @@ def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> No
 
 
 def _shorten(definitions: Iterable[dict[str, Any]]) -> None:
-    """Removes titles that only repeat the key, and empty defaults."""
     for field in [field for one in definitions for field in one.get("properties", {}).values()]:
         field.pop("title", None)
         if field.get("pattern") == PATTERN and "default" in field:

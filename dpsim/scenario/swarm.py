@@ -1,8 +1,8 @@
 """Draws a swarm: scenarios like a given one, where each world draws the kinds of faults that are possible in it.
 
-If every kind were possible in every run, the kinds would hide each other. For example, a run in which a rank dies early
-shows nothing about a late message. So each world first draws a set of kinds, and then one or two faults of these kinds.
-The faults stop, and then the run must end (`limits.progress` bounds how many ops it may need).
+If every kind were possible in every run, the kinds would hide each other. So each world first draws a set of kinds, and
+then one or two faults of these kinds. The faults stop, and then the run must end (`limits.progress` bounds how many ops
+it may need).
 
     for one in swarm_scenarios(base, places, Swarm(100, ("die", "kill", "delay")), seed=0):
         one.possible                                # ("die", "delay")
@@ -42,8 +42,9 @@ DELAYS = ("1us", "1ms", "1s", "1000s")
 
 
 class Place(NamedTuple):
-    """The address of an op of a rank or service. Without a site, it is the start of the rank. `calls`: the op is a
-    collective. `times_out`: the op waits with a time-out. `can_be_late`: a delay there has an effect.
+    """An op of a rank or service; without a site, the start of the rank. `calls`: it is a collective.
+
+    `times_out`: it waits with a time-out. `can_be_late`: a delay there has an effect.
     """
 
     who: int | str
@@ -86,11 +87,7 @@ class Drawn(NamedTuple):
 
 
 def swarm(text: str) -> Swarm:
-    """Parses "100" or "100:die,delay". Raises ScenarioError.
-
-    >>> swarm("100:die,delay").kinds
-    ('die', 'delay')
-    """
+    """Parses "100" or "100:die,delay". Raises ScenarioError."""
     number, colon, words = text.partition(":")
     if not number.isdecimal() or not 1 <= int(number) <= MOST_WORLDS:
         raise ScenarioError(f"--swarm: expected a number of worlds from 1 to {MOST_WORLDS:,}, got {number!r}")
@@ -107,10 +104,9 @@ def swarm(text: str) -> Swarm:
 
 
 def swarm_scenarios(base: Scenario, places: Sequence[Place], drawn: Swarm, seed: int = 0) -> Iterator[Drawn]:
-    """Yields the worlds of a swarm. `places`: the ops of a run without faults.
+    """The worlds of a swarm. `places`: the ops of a run without faults.
 
-    A kind is only possible if there is an op for it. Raises ScenarioError if no kind is possible, or if `base` itself
-    has faults or delays.
+    ScenarioError: no op for any kind, or `base` itself has faults or delays.
     """
     if base.faults or base.delays:
         raise ScenarioError(f"{base.name}: --swarm draws the faults and delays, and there are some; leave them out")
@@ -154,7 +150,6 @@ def _one(base: Scenario, places: Sequence[Place], drawn: Swarm, rng: random.Rand
 
 
 def _where(places: Sequence[Place], kind: str) -> list[Place]:
-    """Returns the ops at which a fault of this kind has an effect."""
     if kind == "delay":
         return [place for place in places if place.can_be_late]
     if kind == "timeout":

@@ -5,7 +5,7 @@
     run = backend.run(told, scenario.protocol.name, args)
 
 The world is the machine: ranks, communicators, services and faults. World and arguments are plain data, so they can be
-sent to worker processes. The model has already set all defaults, so this module adds none.
+sent to worker processes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ from dpsim.scenario.parameters import named
 
 
 def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any = None) -> World:
-    """Returns the world of a scenario: ranks, communicators, services and faults.
+    """Ranks, communicators, services and faults. `prepared`: by `program`, defines services, nodes and groups.
 
-    `program`, `prepared`: the program and the result of its `prepare`, which define services, nodes and groups. Raises
-    ScenarioError for services and nodes that the program lacks, and for invalid services, nodes or groups of the
-    program.
+    Raises ScenarioError for services and nodes that the program lacks, or that are invalid.
     """
     groups = None if program is None else program.groups(prepared)
     services = services_of(program, prepared)
@@ -118,10 +116,9 @@ def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = N
 
 
 def misnamed_in(scenario: Scenario, base: Path | None = None) -> list[Problem]:
-    """Returns the problems of `misnamed` for a scenario that was just read. `base`: the folder of its file.
+    """The problems of `misnamed`, just after a scenario in folder `base` was read.
 
-    Other errors of the program are ignored, because the run reports them. If the scenario names no service and no node,
-    the function does not call the program.
+    The run reports other errors. The program is only called if the scenario names a service or a node.
     """
     if not any(isinstance(rank, str) for _, rank in scenario.named()) and not any(one.node for one in scenario.ports):
         return []
@@ -136,10 +133,9 @@ class OnlySimulated(ScenarioError):
 
 
 def only_simulated(scenario: Scenario, backend: str, at_gates: bool = False) -> OnlySimulated | None:
-    """Returns the error for a feature of the scenario that `backend`, a real one, does not have, or None.
+    """The error for a feature that `backend`, a real one, lacks and would silently leave out; or None.
 
-    Without this error, the backend would silently run another experiment. `at_gates`: each time-out passes where it
-    passed in another run, so early time-outs are possible.
+    `at_gates`: each time-out passes where it passed in another run, so early time-outs are possible.
     """
     only = {"residency", "launch_queue", "alloc_synchronises", "progress", *["early_timeouts"] * (not at_gates)}
     limits = scenario.limits.model_dump(include=only)
@@ -162,10 +158,9 @@ def only_simulated(scenario: Scenario, backend: str, at_gates: bool = False) -> 
 
 
 def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any], Any, Any]:
-    """Returns the program, its arguments, and the result of its `prepare`. `base`: the folder of the scenario's files.
+    """The program, its arguments, and the result of its `prepare`. `base`: the folder of its files.
 
-    Raises ScenarioError for a file that cannot be read, and for a scenario that the program refuses. It also raises it
-    for a run that takes too much memory (`dpsim.scenario.estimate`).
+    Raises ScenarioError: a file is unreadable, the program refuses, or the run takes too much memory.
     """
     args = scenario.arguments(base)
     try:

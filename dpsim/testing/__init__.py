@@ -29,7 +29,6 @@ An `AssertionError` names the backend, the case with its rule, the rank, and the
 
     strategies.py    Hypothesis strategies for scenarios of any protocol
     models.py        Hypothesis strategies for the parameters of a model
-    rank_fields.py   bounds of the parameters that set the number of ranks
 
 Other packages may add strategies under their own names, by entry points in the group `dpsim.strategies`
 (`dpsim.vllm.params.strategies`).

@@ -1,10 +1,7 @@
 """Runs a world on a backend and on the simulation, and raises an error that names the broken rule.
 
-A world lists the ranks, the communicators and the planted faults of a run.
-
-The bench compares the journals of the two runs, rank by rank and op by op. A journal lists what a rank issued, learned
-and decided, in order. The bench ignores places in the source, because backends may differ there, the records of planted
-faults, and time.
+The bench compares the journals of the two runs, rank by rank and op by op. The bench ignores places in the source,
+because backends may differ there, the records of planted faults, and time.
 """
 
 from __future__ import annotations
@@ -33,9 +30,7 @@ machine.
 
 
 class Bench:
-    """One case on one backend with `size` ranks. `last`: the rank in which cases plant faults. `rule`: the rule to
-    report.
-    """
+    """A case on one backend, `size` ranks. `last`: where cases plant faults. `rule`: the rule to report."""
 
     def __init__(self, backend: Backend, size: int, case: str, rule: str) -> None:
         self.backend = backend
@@ -53,9 +48,7 @@ class Bench:
         alone: bool = False,
         **more: Any,
     ) -> World:
-        """Returns a world in which every communicator has all ranks. `alone`: each rank has its own communicator "ep"
-        instead. `hangs`: the case plants a hang.
-        """
+        """Every communicator has all ranks; `alone`: each rank has its own "ep". `hangs`: the case plants one."""
         everyone = tuple(range(self.size))
         experts = [(f"ep{rank}", (rank,)) for rank in everyone] if alone else [("ep", everyone)]
         return World(
@@ -94,16 +87,12 @@ class Bench:
         return self.healthy("testing_steps", {"parts": parts}, world or self.world())
 
     def conforms(self, part: str, same: bool = True) -> Run:
-        """Runs a part of the program `conformance` for 3 rounds. The program itself checks every result.
-        `conformance_threads` runs the part with host threads.
-        """
+        """Three rounds of a part of `conformance` (`conformance_threads` with threads), which checks each result."""
         program = "conformance" if part in PARTS else "conformance_threads"
         return self.healthy(program, {"parts": (part,)}, self.world(), same)
 
     def conforms_without_time(self, part: str, same: bool = True) -> None:
-        """Runs a part on the untimed machine, if the backend is the simulation. One run completes a member's part of a
-        collective as early as the contract allows, the other as late as possible.
-        """
+        """On the untimed machine, if this is the simulation: once parts of a collective complete early, once late."""
         if isinstance(self.backend, SimBackend):
             for pick in (0, -1):
                 backend = copy(self.backend)
@@ -111,9 +100,7 @@ class Bench:
                 Bench(backend, self.size, self.case, self.rule).conforms(part, same)
 
     def healthy(self, program: str, args: Any, world: World, same: bool = True) -> Run:
-        """Runs any program like `passes`. `same`: its ops do not depend on time, so they must equal those of the
-        simulation.
-        """
+        """Runs any program like `passes`. `same`: its ops do not depend on time, so they equal the simulation's."""
         run, expected = self.run(world, program, args)
         if same:
             self.same(run, expected)
@@ -124,11 +111,9 @@ class Bench:
         return run
 
     def finds(self, klass: str, site: str, fault: Fault | None, *parts: str, same: bool = True) -> Run:
-        """Plants `fault` in the last rank. The checks must find it with class, rank, step and site. Then a healthy
-        world must pass.
+        """Plants `fault` in the last rank: the checks find class, rank, step, site. Then a healthy world passes.
 
-        `same`: the ops must equal those of the simulation. It is False if the contract does not define the effect of a
-        collective.
+        `same`: the ops equal the simulation's; False if the contract does not define a collective's effect.
         """
         world = self.world([fault] if fault else (), hangs=True)
         run, expected = self.run(world, "testing_steps", {"parts": parts})
@@ -147,9 +132,7 @@ class Bench:
     # ---- comparing
 
     def same(self, run: Run, expected: Run) -> None:
-        """Compares journals and ends, without places, planted faults and ports that the system chose. It compares the
-        host threads of a rank one by one.
-        """
+        """Journals by thread, and ends, without places, planted faults and ports that the system chose."""
         given = given_ports(expected.journals), given_ports(run.journals)
         for rank, both in enumerate(zip(expected.journals, run.journals, strict=True)):
             wants, comes = (_by_thread(named(own, ports)) for own, ports in zip(both, given, strict=True))
@@ -184,7 +167,6 @@ def _is_record(raw: RawRecord) -> bool:
 
 
 def _comparable(journal: list[RawRecord]) -> list[RawRecord]:
-    """Returns the journal without places in the source and in memory, and without planted faults."""
     return [
         (*raw[:WHERE], *raw[WHERE + 1 : ALLOC_PLACE if raw[KIND] == "alloc" else None])
         for raw in journal
@@ -200,7 +182,7 @@ def _by_thread(journal: list[RawRecord]) -> dict[str, list[RawRecord]]:
 
 
 def _raised(run: Run, expected: Run) -> str:
-    """Returns the exceptions of ranks that should not raise, because they explain more than the first difference."""
+    """Exceptions of ranks that should not raise explain more than the first difference."""
     ranks = [rank for rank, end in enumerate(run.ends) if end == "raised" != expected.ends[rank]]
     return "".join(f"; rank {rank} {as_record(run.journals[rank][-1]).describe()}" for rank in ranks)
 

@@ -58,9 +58,7 @@ def params(
 
 @functools.lru_cache(1_000)
 def _of_fields(model: type[BaseModel], but: frozenset[str]) -> dict[str, st.SearchStrategy[Any]]:
-    """Returns a strategy for each field, in order. For the fields in `but`, which the caller replaces, it returns
-    None.
-    """
+    """None for the fields in `but`, which the caller replaces."""
     shapes = fields(model)
     for key in but - shapes.keys():
         raise ValueError(f"params: {model.__qualname__} has no field {key!r}; expected one of {', '.join(shapes)}")
@@ -108,7 +106,6 @@ def _of_ranks(drawn: tuple[Any, dict[int, Any]]) -> Any:
 
 
 def _others(shape: Other) -> st.SearchStrategy[Any]:
-    """Returns a strategy for fractions, text, and any other type that Hypothesis knows."""
     annotation, metadata = shape
     pattern = next((one.pattern for one in metadata if getattr(one, "pattern", None)), None)
     if annotation is str and pattern is not None:
@@ -129,9 +126,7 @@ def _others(shape: Other) -> st.SearchStrategy[Any]:
 
 
 def _fractions(metadata: Sequence[Any]) -> st.SearchStrategy[float]:
-    """Returns a strategy for fractions as people write them: up to a million without a bound, and none near zero
-    but 0.
-    """
+    """As people write them: up to a million without a bound, and none near zero but 0."""
     ge, gt, le, lt = (bound(metadata, name) for name in ("ge", "gt", "le", "lt"))
     least = next((one for one in (ge, gt) if one is not None), -1e6)
     most = next((one for one in (le, lt) if one is not None), 1e6)

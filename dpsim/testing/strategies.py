@@ -17,20 +17,24 @@ scenario, and Hypothesis can shrink it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import assume, currently_in_test_context, note
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from dpsim.contract import registry
+from dpsim.contract.program import Program
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.duration import format_duration
 from dpsim.scenario.params.files import allow_files_of, required_files
 from dpsim.scenario.params.per_rank import within
+from dpsim.scenario.params.shapes import Number, fields
 from dpsim.testing.models import params as params_of
-from dpsim.testing.rank_fields import rank_fields
 
 if TYPE_CHECKING:
     from dpsim.scenario.swarm import Place
@@ -105,7 +109,6 @@ def with_params(
 
 
 def _places(scenario: Scenario) -> list[Place]:
-    """Returns the ops of a run without faults."""
     from dpsim.campaign.subject import Subject
     from dpsim.campaign.swarm import places
     from dpsim.sim.backend import SimBackend
@@ -117,9 +120,7 @@ def _places(scenario: Scenario) -> list[Place]:
 
 @st.composite
 def _faults(draw: st.DrawFn, places: Sequence[Place], most: int, kinds: Sequence[str]) -> list[dict[str, Any]]:
-    """Draws the kinds that are possible in this example first, and prints them (`dpsim.scenario.swarm` explains
-    why).
-    """
+    """Draws the possible kinds first, and prints them (`dpsim.scenario.swarm` says why)."""
     possible = [kind for kind in kinds if draw(st.booleans())] or list(kinds[:1])
     if most and currently_in_test_context():
         note(f"faults that were possible: {', '.join(possible)}")
@@ -140,3 +141,43 @@ def _delays(draw: st.DrawFn, places: Sequence[Place], most: int) -> list[dict[st
         place = draw(st.sampled_from([one for one in places if one.can_be_late]))
         found.append({"rank": place.who, "by": format_duration(draw(st.integers(1, 2000)) * 1000), **place.at})
     return found
+
+
+MOST = 4
+"""Ranks that a strategy draws where the model has no upper bound."""
+
+
+@functools.lru_cache(1_000)
+def rank_fields(program: type[Program[Any]]) -> dict[str, tuple[int, int]]:
+    """The least and greatest value to draw, by key, of fields that set the number of ranks: (1, 4) of `ranks: int = 2`.
+
+    Without bounds, 0 gives no rank, and a thousand no end of a search. `Program.ranks` may be any function: a field
+    counts if another value changes its result. None for bounds from 1, or if no small values fit.
+    """
+    model: Any = program.Params
+    shapes = fields(model)
+    open_ones = {
+        key: shape
+        for key, shape in shapes.items()
+        if isinstance(shape, Number) and shape.step == 1 and (shape.most is None or (shape.least or 0) < 1)
+    }
+    base = {
+        field.alias or name: max(1, shape.least or 0)
+        for name, field in model.model_fields.items()
+        if field.is_required() and isinstance(shape := shapes[field.alias or name], Number)
+    }
+    found = {}
+    for key, shape in open_ones.items():
+        least = max(1, shape.least or 0)
+        most = max(MOST, least) if shape.most is None else shape.most
+        some = range(least, min(most, least + MOST) + 1)
+        if len({_ranks(program, model, {**base, key: value}) for value in some}) > 1:
+            found[key] = least, most
+    return found
+
+
+def _ranks(program: type[Program[Any]], model: type[BaseModel], values: dict[str, int]) -> int | None:
+    """None if the model refuses the values."""
+    with suppress(Exception):  # what a validator, or the user's own function, raises
+        return program.ranks(model.model_validate(values))
+    return None

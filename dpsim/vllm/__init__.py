@@ -20,8 +20,6 @@ dpsim runs each protocol as a program, in the simulation or on GPUs. The package
     keys.py          the keys of the specification, with their meanings
     museum/          known bugs and planted mistakes, each with a healthy twin
 
-The protocols import `graphs` and `model`, and never each other. Code that needs two protocols is in a package above
-both, such as `overlap` and `whole`. The classes of a protocol do not refer to releases. Only the programs in
-`programs/` look up the classes of a release. The framework imports nothing from this package, and finds it by entry
-points.
+Protocols never import each other, and their classes refer to no release. The framework imports nothing from this
+package, and finds it by entry points.
 """

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from dpsim.contract import registry
 from dpsim.testing import holds, scenarios
 from dpsim.testing.models import params
-from dpsim.testing.rank_fields import rank_fields
+from dpsim.testing.strategies import rank_fields
 from tests.scenario.params.test_models import protocol
 
 

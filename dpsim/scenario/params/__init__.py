@@ -4,7 +4,6 @@
 
     scenario.py    the class of such a scenario: the parameters define its ranks and communicators
     strict.py      refuses unknown keys, even if the model would ignore them
-    places.py      removes the tags of a union from the place of an error
     per_rank.py    a parameter with one value for all ranks, and other values for single ranks
     files.py       parameters that name files
     shapes.py      the values that a field can have, from its type and bounds

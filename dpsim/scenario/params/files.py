@@ -42,7 +42,6 @@ def allow_files_of(params: Any, fields: Collection[str]) -> None:
 
 
 def _marked(params: Any) -> dict[str, tuple[str, OfFolder]]:
-    """Returns the fields that name files: each field with its text and its mark."""
     if not isinstance(params, BaseModel):
         return {}
     marks = ((name, one) for name, field in type(params).model_fields.items() for one in field.metadata)

@@ -8,9 +8,7 @@
 
     args.params.slots[rank.rank]
 
-With the type `PerRank`, a program declares that a parameter may differ between ranks, and a scenario gives the values.
-pydantic validates each value as a field of the type in brackets, here `int`. dpsim refuses a scenario that names a rank
-which the world lacks.
+dpsim refuses a scenario that names a rank which the world lacks.
 """
 
 from __future__ import annotations
@@ -55,11 +53,7 @@ class PerRank(Generic[T]):
 
     @staticmethod
     def of(values: Iterable[T]) -> PerRank[T]:
-        """Returns an object with the values of rank 0, 1, ...
-
-        >>> PerRank.of([4, 2, 4])
-        PerRank(4, {1: 2})
-        """
+        """Returns an object with the values of rank 0, 1, and so on."""
         first, *rest = values
         return PerRank(first, {rank: value for rank, value in enumerate(rest, 1) if value != first})
 
@@ -89,7 +83,7 @@ class PerRank(Generic[T]):
 
 
 def _written(value: Any) -> Any:
-    """Returns the plain value. A default may be a bare value, because pydantic does not validate defaults."""
+    """A default may be a bare value, because pydantic does not validate defaults."""
     return value.plain() if isinstance(value, PerRank) else value
 
 
@@ -106,9 +100,7 @@ def differing(params: BaseModel) -> dict[str, tuple[int, ...]]:
 
 
 def ranks_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
-    """Yields the ranks that parameters name, each with the path of its value, also inside of models, mappings and
-    lists.
-    """
+    """The ranks that parameters name, with the path of the value, also in models, mappings and lists."""
     if isinstance(value, PerRank):
         yield from (((*path, str(rank)), rank) for rank in value.ranks)
         yield from ranks_in(value.others, (*path, OTHERS))
@@ -144,7 +136,6 @@ def _inner(value: Any, part: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as a file has it. Accepts a PerRank, and a mapping whose keys are numbers."""
     value = value.plain() if isinstance(value, PerRank) else value
     return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else value
 

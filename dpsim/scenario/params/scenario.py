@@ -3,8 +3,7 @@
     name: two
     protocol: {name: waves, params: {interval: 2}}
 
-A scenario of a program with `Params` has only the sections that every scenario has. `scenario_of` creates its class,
-with the user's model as the type of `params`. So pydantic validates each parameter, and the JSON Schema includes it.
+`scenario_of` creates its class, with the user's model as the type of `params`.
 
 If the program defines no groups, the world has two communicators of all ranks: `world` on devices and `world_cpu` on
 hosts, both of kind `world`.
@@ -89,9 +88,7 @@ class ParamsScenario(Scenario):
         return differing(self.protocol.params)
 
     def one_more(self) -> Self | None:
-        """Returns the world that the program defines, or None. It also returns None if the model refuses the
-        parameters.
-        """
+        """As the program defines it; None without, or if the model refuses the parameters."""
         params = registry.protocol(self.protocol.name).program.one_more(self.protocol.params)
         if params is None:
             return None
@@ -102,9 +99,7 @@ class ParamsScenario(Scenario):
             return None
 
     def arguments(self, base: Path | None = None) -> Arguments:
-        """Returns the arguments with plain parameters, because worker processes may lack the classes of the user's
-        module.
-        """
+        """With plain parameters, because worker processes may lack the classes of the user's module."""
         given = self.protocol.arguments
         return Arguments(**{**given, "params": resolved(self.protocol.params, given["params"], base)})
 
@@ -121,9 +116,7 @@ class ParamsScenario(Scenario):
         return next(iter(files_of(self.protocol.params)), None)
 
     def beyond(self) -> str:
-        """Returns why a replay token may not contain this scenario. A file that the user of this process did not name
-        is a reason.
-        """
+        """Why a replay token may not contain this: also a file that the user of this process did not name."""
         others = not_allowed(self.protocol.params)
         return (
             f"it names the file {others[0]}; expected one that this command names (--file)"
@@ -134,10 +127,7 @@ class ParamsScenario(Scenario):
 
 @functools.cache
 def scenario_of(model: type[BaseModel]) -> type[ParamsScenario]:
-    """Returns the class of scenarios with this model of parameters.
-
-    Raises ValueError for a model whose values a file cannot store, and pydantic's errors for an invalid model.
-    """
+    """The class for this model. ValueError: a file cannot store its values; pydantic's errors: it is invalid."""
     refuse_unwritable(model)
     of = model.__qualname__.rpartition("<locals>.")[2].replace(".", "")
     params: Any = Field(default_factory=dict, validate_default=True, description="The parameters of the protocol.")

@@ -10,8 +10,8 @@
     >>> fields(Sizes)["slots"]
     Many(item=Number(least=None, most=None, step=1), shortest=0, longest=3)
 
-`dpsim.scenario.small` enumerates the values of a shape, and `dpsim.testing.models` draws them. So both support the same
-types. The values are plain, as in JSON.
+`dpsim.scenario.small` enumerates the values of a shape, and `dpsim.testing.models` draws them. The values are plain, as
+in JSON.
 """
 
 from __future__ import annotations
@@ -131,7 +131,6 @@ def _words(shape: Shape) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Returns a value as YAML has it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value.plain() if isinstance(value, PerRank) else getattr(value, "value", value))
@@ -176,8 +175,6 @@ def _number(parts: Sequence[Any]) -> Number:
 
 
 def bound(parts: Sequence[Any], name: str) -> Any:
-    """Returns the tightest bound called `name`: ge, gt, le, lt, multiple_of, min_length or max_length. None without
-    one.
-    """
+    """The tightest ge, gt, le, lt, multiple_of, min_length or max_length; None without one."""
     tightest = min if name in ("le", "lt", "max_length") else max
     return tightest((value for part in parts if (value := getattr(part, name, None)) is not None), default=None)

@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic_core import InitErrorDetails, PydanticSerializationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError, PydanticSerializationError
 
-from dpsim.scenario.base import ALL_TAG, EACH_TAG, KeyPath
+from dpsim.scenario.base import ALL_TAG, EACH_TAG, OF_A_KEY, KeyPath
 from dpsim.scenario.errors import path_text, shown
 from dpsim.scenario.params.per_rank import PerRank
-from dpsim.scenario.params.places import at_their_places
 
 
 def strict(model: type[BaseModel]) -> Any:
@@ -48,9 +47,7 @@ def _extra(found: Iterable[tuple[KeyPath, Any]]) -> list[InitErrorDetails]:
 
 
 def _with_defaults_read(model: type[BaseModel], made: Any) -> Any:
-    """Returns the parameters after a second validation, because pydantic does not validate defaults. Raises
-    ValueError.
-    """
+    """A second validation, because pydantic does not validate defaults. Raises ValueError."""
     name = model.__qualname__
     if not isinstance(made, model):
         raise ValueError(f"a validator of {name} returned {shown(made)}; expected the model itself")
@@ -65,7 +62,6 @@ def _with_defaults_read(model: type[BaseModel], made: Any) -> Any:
 
 
 def _knows(model: type[BaseModel], key: Any) -> bool:
-    """Returns whether the model has a field with this key, or allows extra keys."""
     if model.model_config.get("extra") == "allow":
         return True
     by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
@@ -120,7 +116,6 @@ def refuse_unwritable(model: type[BaseModel]) -> None:
 
 
 def _models(annotation: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
-    """Yields each model in an annotation once."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in seen:
         seen.add(annotation)
         yield annotation
@@ -128,3 +123,59 @@ def _models(annotation: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseMo
             yield from _models(field.annotation, seen)
     for argument in get_args(annotation):
         yield from _models(argument, seen)
+
+
+ABOUT_A_KEY = ("missing", "extra_forbidden")
+"""Types of errors whose place ends with a key."""
+
+
+def at_their_places(error: ValidationError, value: Any, more: list[InitErrorDetails]) -> ValidationError:
+    """With a place in `value`, the input, for each line. `more`: further lines to add.
+
+    For `slots: int | str` and [1], pydantic reports errors at ("slots", "int") and ("slots", "str"). Neither word is a
+    key of the file, so both become one error at ("slots",).
+    """
+    found: dict[KeyPath, list[ErrorDetails]] = {}
+    for detail in error.errors(include_url=False):
+        about_key = detail["type"] in ABOUT_A_KEY
+        inner, last = (detail["loc"][:-1], detail["loc"][-1:]) if about_key else (detail["loc"], ())
+        found.setdefault((*_place(inner, value), *last), []).append(detail)
+    return ValidationError.from_exception_data(
+        error.title, [*(_line(path, same) for path, same in found.items()), *more]
+    )
+
+
+def _place(loc: tuple[int | str, ...], value: Any) -> KeyPath:
+    """Returns the parts of `loc` that are keys or positions in `value`, and the tags that the YAML reader removes."""
+    path: KeyPath = ()
+    for part in loc:
+        if part in (ALL_TAG, EACH_TAG, OF_A_KEY):
+            path = (*path, part)
+            continue
+        named = {str(key): inner for key, inner in value.items()} if isinstance(value, Mapping) else {}
+        if str(part) in named:
+            path, value = (*path, part), named[str(part)]
+        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+            path, value = (*path, part), value[part]
+    return path
+
+
+def _line(path: KeyPath, same: list[ErrorDetails]) -> InitErrorDetails:
+    """A single error keeps its type, because `yaml.messages` knows the types."""
+    first = same[0]
+    kinds = list(dict.fromkeys(one["msg"] for one in same))
+    if len(kinds) > 1:
+        text = " or: ".join(kinds)
+        return InitErrorDetails(
+            type=PydanticCustomError("union", "{text}", {"text": text}), loc=path, input=first["input"]
+        )
+    try:
+        return _checked(InitErrorDetails(type=first["type"], loc=path, input=first["input"], ctx=first.get("ctx", {})))
+    except (KeyError, TypeError):  # an error type of the user
+        own = PydanticCustomError(first["type"], "{text}", {"text": first["msg"]})
+        return InitErrorDetails(type=own, loc=path, input=first["input"])
+
+
+def _checked(line: InitErrorDetails) -> InitErrorDetails:
+    ValidationError.from_exception_data("", [line])
+    return line

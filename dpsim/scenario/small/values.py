@@ -30,10 +30,7 @@ def refuse_many(worlds: int) -> None:
 
 
 def values(shape: Shape, name: str, limits: Limits, given: Any) -> list[Any]:
-    """Returns the values of a parameter, the smallest first, or only `given` if the parameter has no size.
-
-    Raises ScenarioError for a size that does not fit the shape.
-    """
+    """The smallest first, or only `given` without a size. ScenarioError: the size does not fit the shape."""
     varied = name in limits or any(key.startswith(f"{name}.") for key in limits)
     if given is not MISSING and not varied:
         return [given]

@@ -1,8 +1,4 @@
-"""Selects the faults, delays and messages of a scenario that a smaller world keeps: those of ranks that it has.
-
-Small worlds of a model (`dpsim.scenario.small.worlds`) use this, and so do packages that add sections to scenarios
-(`dpsim.scenario.parameters`).
-"""
+"""Selects the faults, delays and messages of a scenario that a smaller world keeps: those of ranks that it has."""
 
 from __future__ import annotations
 
@@ -12,10 +8,9 @@ from dpsim.scenario.model import Scenario
 
 
 def injected_within(base: Scenario, size: int) -> dict[str, list[Any]]:
-    """Returns the faults, delays and messages of a scenario whose ranks are all below `size`.
+    """The faults, delays and messages whose ranks are all below `size`, and all of services.
 
-    Faults, delays and messages of services stay. If a smaller world lacks the service, the program refuses the
-    scenario.
+    If a smaller world lacks the service, the program refuses the scenario.
     """
 
     def there(*ranks: int | str) -> bool:

@@ -1,7 +1,5 @@
 """Enumerates every world with parameters up to given sizes, because a random search may miss a small one that fails.
 
-A world is a scenario with fixed parameters and faults.
-
     all_up_to(scenario, "interval=3,slots=2").worlds()
 
 Each line shows a field of a model, its size in `--all-up-to`, and the values that the worlds then have:
@@ -13,12 +11,8 @@ Each line shows a field of a model, its size in `--all-up-to`, and the values th
     work: list[Request]                     work=2,work.tokens=3     up to two requests of up to three tokens
     sees: PerRank[int]                      sees=1                   each rank has 0 or 1
 
-A whole number starts at its lower bound, or at 0 without one. A parameter without a size keeps the value of the
-scenario. A field of a list's item has its default or, without a default, every value that the model allows. If the
-model refuses a combination of values, there is no such world. Worlds with small values come first, so the first world
-that fails is one of the smallest.
-
-A small world has only the faults, delays and messages of its ranks, and no expected culprit.
+A whole number starts at its lower bound, or at 0 without one. If the model refuses a combination of values, there is no
+such world. Worlds with small values come first, so the first world that fails is one of the smallest.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -118,10 +112,7 @@ class SmallParams(NamedTuple):
 
     @staticmethod
     def of(base: Scenario, text: str) -> SmallParams:
-        """Returns the worlds up to sizes such as "interval=3,slots=2".
-
-        Raises ScenarioError for invalid sizes, and for more than 100,000 worlds.
-        """
+        """The worlds up to "interval=3,slots=2". ScenarioError: invalid sizes, or more than 100,000 worlds."""
         shapes = fields(type(base.protocol.params))
         limits = _limits(text, shapes)
         varied = {name.partition(".")[0] for name in limits}
@@ -130,7 +121,6 @@ class SmallParams(NamedTuple):
 
 
 def _limits(text: str, shapes: Mapping[str, Shape]) -> dict[str, int | None]:
-    """Parses sizes such as "interval=3,eager". Raises ScenarioError."""
     found: dict[str, int | None] = {}
     known = [name for key, shape in shapes.items() for name in _names(key, shape)]
     for word in text.split(","):
@@ -147,7 +137,6 @@ def _limits(text: str, shapes: Mapping[str, Shape]) -> dict[str, int | None]:
 
 
 def _names(name: str, shape: Shape) -> Iterator[str]:
-    """Yields the names of all parameters that can have a size."""
     yield name
     if isinstance(shape, Fields):
         for key, inner in shape.fields.items():
@@ -161,7 +150,7 @@ def _names(name: str, shape: Shape) -> Iterator[str]:
 
 
 def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[Any]:
-    """Returns the plain parameters of all worlds, sorted by the distance of their values from the smallest ones."""
+    """Sorted by the distance of the values from the smallest ones."""
     given = base.protocol.plain_params
     every = {name: list(enumerate(values(shape, name, limits, given[name]))) for name, shape in shapes.items()}
     spread = {name: every.pop(name) for name, shape in shapes.items() if isinstance(shape, Each) and name in limits}
@@ -186,18 +175,14 @@ def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[
 def _of_ranks(
     plain: Mapping[str, Any], size: int, far: int, spread: Mapping[str, list[tuple[int, Any]]]
 ) -> Iterator[tuple[int, Any]]:
-    """Yields the combinations of all values for each rank. `far`: the distance of the other parameters from their
-    smallest.
-    """
+    """`far`: the distance of the other parameters from their smallest."""
     for chosen in product(*(product(one, repeat=size) for one in spread.values())):
         own = {name: PerRank.of(one for _, one in ranks).plain() for name, ranks in zip(spread, chosen, strict=True)}
         yield far + sum(at for ranks in chosen for at, _ in ranks), {**plain, **own}
 
 
 def _sizes(base: Scenario, plain: Mapping[str, Any], spread: Mapping[str, list[tuple[int, Any]]]) -> list[int]:
-    """Returns the numbers of ranks that a combination may have. There are several if values of single ranks
-    define it.
-    """
+    """There are several if values of single ranks define the number of ranks."""
     if not spread:
         size = _ranks(base, plain)
         return [] if size is None else [size]
@@ -208,13 +193,11 @@ def _sizes(base: Scenario, plain: Mapping[str, Any], spread: Mapping[str, list[t
 
 
 def _ranks(base: Scenario, plain: Mapping[str, Any]) -> int | None:
-    """Returns the number of ranks of a world with these parameters, or None if there is no such world."""
     params = read(base, plain)
     return None if params is None else ranks_of(registry.protocol(base.protocol.name).program, params)[0] or None
 
 
 def _of_each_rank(plain: Mapping[str, Any], names: Sequence[str], size: int) -> dict[str, Any]:
-    """Returns plain parameters, to compare them: each of `names` becomes a list with the values of `size` ranks."""
     found = dict(plain)
     for name in names:
         value = plain[name] if isinstance(plain[name], Mapping) else {OTHERS: plain[name]}

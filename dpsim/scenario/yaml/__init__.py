@@ -5,5 +5,5 @@
     messages.py   words pydantic's errors for the author of a scenario
     writer.py     writes a scenario as text, without defaults
 
-A scenario that dpsim writes and reads again is equal. Errors of scenarios made in Python also use `messages`.
+A scenario that dpsim writes and reads again is equal.
 """

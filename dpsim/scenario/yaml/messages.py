@@ -8,9 +8,6 @@ For example, pydantic reports "Input should be a valid integer, unable to parse 
 In the example above, 'skip' is the tag that pydantic adds for a union, and no key of the file. `_walk` follows the
 place through the models, so it drops such tags, and it finds the allowed keys. For an unknown key, the message suggests
 the nearest allowed key, or names the section to which the key belongs.
-
-Prior art: NeMo-Agent-Toolkit 2248 shows the mistakes to avoid (it used only the first part of a place, and crashed on
-an empty one).
 """
 
 from __future__ import annotations
@@ -24,15 +21,12 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from dpsim.contract.words import did_you_mean
-from dpsim.scenario.base import ALL_TAG, EACH_TAG, RANK_TAG, RULE, SERVICE_TAG, KeyPath, Problem
+from dpsim.scenario.base import ALL_TAG, EACH_TAG, OF_A_KEY, RANK_TAG, RULE, SERVICE_TAG, KeyPath, Problem
 from dpsim.scenario.errors import shown
 from dpsim.scenario.kinds import default_type, is_registered
 from dpsim.scenario.model import Scenario
 
 Models: TypeAlias = tuple[type[BaseModel], ...]
-
-OF_A_KEY = "[key]"
-"""What pydantic adds to the place of an invalid key, such as a rank that is no number."""
 
 FEW_KEYS = 12
 MANY_KEYS = 40
@@ -43,9 +37,7 @@ _PARAMS = ("protocol", "params")
 
 
 class Explained(NamedTuple):
-    """A worded problem. `at`: the problem is the key at the end of `path`, the value there, or a key that is missing
-    inside.
-    """
+    """`at`: the problem is the key at the end of `path`, the value there, or a key missing inside."""
 
     path: KeyPath
     message: str
@@ -53,10 +45,9 @@ class Explained(NamedTuple):
 
 
 def explain_all(errors: Sequence[ErrorDetails], kind: type[Scenario]) -> list[Explained]:
-    """Returns the problems of the first `MOST` pydantic errors. More lines help no user, and near names take time to
-    find.
+    """The first `MOST`: more help no user, and near names take time.
 
-    If a list has wrong items, pydantic also reports it as too short, and that second error is omitted.
+    pydantic also reports a list with wrong items as too short, and that is omitted.
     """
     return [
         explained
@@ -156,7 +147,6 @@ def _got(value: Any) -> str:
 
 
 def _number_hint(value: Any) -> str:
-    """Returns a hint for a text that looks like a number but is none."""
     if not isinstance(value, str):
         return ""
     text = value.strip()
@@ -220,7 +210,6 @@ def _unknown_key(key: str, path: KeyPath, models: Models, of: type[Scenario]) ->
 
 
 def _some(known: list[str]) -> str:
-    """Returns the names. For a long list it returns the first ones, and the file that has all."""
     if len(known) <= MANY_KEYS:
         return ", ".join(known)
     return f"{', '.join(known[:FEW_KEYS])} and {len(known) - FEW_KEYS} more, all in docs/scenario.schema.json"
@@ -235,12 +224,10 @@ def _missing(key: str, models: Models) -> str:
 
 
 def _keys(models: Models) -> list[str]:
-    """Returns the keys that a mapping may have, in the order of the model."""
     return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
 
 
 def _choices(path: KeyPath, of: type[Scenario]) -> list[str]:
-    """Returns the values that an enumerated field may have."""
     _, models = _walk(path[:-1], of)
     for model in models:
         for name, field in model.model_fields.items():
@@ -263,7 +250,7 @@ def _enumerated(annotation: Any) -> Iterator[Any]:
 
 
 def _walk(loc: tuple[str | int, ...], of: type[Scenario]) -> tuple[KeyPath, Models]:
-    """Returns the path of the user's file for pydantic's `loc`, and the models that are possible there."""
+    """The path in the user's file for pydantic's `loc`, and the models that are possible there."""
     models: Models = (of,)
     path: KeyPath = ()
     for part in loc:
@@ -291,7 +278,6 @@ def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yields the models in an annotation such as `tuple[Skip | Die, ...] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):

@@ -3,7 +3,7 @@
 PyYAML's parser yields events, and this module builds the tree from them. It uses no recursion, and it limits nesting,
 aliases and expanded nodes before it creates a node. So no file can crash the process. It never creates an object from a
 tag. Some YAML has no meaning in a scenario: duplicate keys, tags, merge keys, several documents, tabs and control
-characters. The parser reports these as problems with a line.
+characters.
 
 A node for a scalar has a value (`data`) and its source text (`text`), because YAML 1.1 reads some plain words as other
 types. A number that is not decimal (010, 0x1f, 1:30, .inf, dates) stays text. If a field requires text, the reader uses
@@ -12,9 +12,6 @@ the source text (`form: 0.14`).
     >>> root, problems = read_nodes("name: two\\nrank: 1")
     >>> root.data(), root.entries["rank"].value.line, problems
     ({'name': 'two', 'rank': 1}, 2, [])
-
-Prior art: strictyaml (no implicit typing), the located errors of StrictYAML and of Rust's serde_yaml, the "billion
-laughs" limits of go-yaml.
 """
 
 from __future__ import annotations
@@ -255,7 +252,7 @@ class _Composer:
 
 
 def _value(tag: str, text: str) -> Any:
-    """Returns the value of a scalar. Numbers that are not decimal stay text."""
+    """Numbers that are not decimal stay text."""
     if tag == _TAG + "null":
         return None
     if tag == _TAG + "bool" and text.lower() in yaml.SafeLoader.bool_values:
@@ -285,7 +282,6 @@ _HINTS = (
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Misread:
-    """Returns PyYAML's error as one problem, with advice."""
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     lines = text.split("\n")

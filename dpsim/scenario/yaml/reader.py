@@ -16,10 +16,7 @@ The reader works in three stages, and each finds other problems:
   nodes that the program lacks.
 
 The last stage is strict: "4" is no number, and 1 is not true. But if a field requires text, the reader uses the source
-text of a number, so `form: 0.14` is the form 0.14. Only words that YAML 1.1 reads as truth values (on, off, yes, no)
-need quotes there.
-
-Prior art: `yaml.compose` marks; Rust's and dagster's located errors; strictyaml.
+text of a number, so `form: 0.14` is the form 0.14.
 """
 
 from __future__ import annotations
@@ -50,9 +47,7 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
 
 
 def parse_scenario(content: bytes | str, name: str = "scenario", base: Path | None = None) -> Scenario:
-    """Reads a scenario from text. `name`: the file name for errors. `base`: the folder of its files. Raises
-    ScenarioError.
-    """
+    """From text. `name`: of the file, for errors. `base`: the folder of its files. Raises ScenarioError."""
     if len(content) > MAX_BYTES:
         raise _too_large(name)
     try:
@@ -130,7 +125,7 @@ def _not_a_mapping(root: Node | None) -> Misread:
 
 
 def _spell_out(root: Mapping) -> None:
-    """Replaces a key that is short for a protocol with its parameters (`short_for`) by the key `protocol`."""
+    """A key may be short for a protocol with its parameters (`short_for`)."""
     short = short_for(root.data())
     if short is None:
         return
@@ -157,7 +152,6 @@ def _validated(root: Mapping, name: str) -> Scenario:
 
 
 def _take_source_text(root: Node, path: KeyPath) -> bool:
-    """Replaces the number at `path` by its source text. Returns False if the value is no number."""
     entries = _nodes_along(root, path)
     node = entries[-1].value
     if len(entries) <= len(path) or not isinstance(node, Scalar) or not isinstance(node.value, (int, float)):
@@ -169,7 +163,6 @@ def _take_source_text(root: Node, path: KeyPath) -> bool:
 
 
 def _nodes_along(root: Node, path: KeyPath) -> list[KeyNode]:
-    """Returns the existing nodes from the root along `path`."""
     entries = [KeyNode(root, root)]
     for part in path:
         node = entries[-1].value
@@ -183,9 +176,7 @@ def _nodes_along(root: Node, path: KeyPath) -> list[KeyNode]:
 
 
 def _placed(root: Mapping, place: Explained) -> Misread:
-    """Returns a problem with its line: that of the key if the key is unknown or has no value, otherwise that of the
-    value.
-    """
+    """The line is that of the key if the key is unknown or has no value, otherwise that of the value."""
     entries = _nodes_along(root, place.path)
     key, value = entries[-1]
     found = len(entries) > len(place.path)

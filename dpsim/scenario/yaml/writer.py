@@ -9,8 +9,7 @@
     - {port: 20004}
     - {port: 20005, late: true}
 
-`parse_scenario(dump_scenario(scenario)) == scenario` for every scenario. So dpsim can save a failing example of a
-property test as a file that a user can run.
+`parse_scenario(dump_scenario(scenario)) == scenario` for every scenario.
 """
 
 from __future__ import annotations
@@ -42,11 +41,7 @@ def dump_scenario(scenario: Scenario) -> str:
 
 
 def on_one_line(value: Any) -> str:
-    """Returns a plain value as YAML on one line.
-
-    >>> on_one_line({"others": 1, "2": [None, True]})
-    '{others: 1, 2: [null, true]}'
-    """
+    """Returns a plain value as YAML on one line."""
     text: str = yaml.dump(
         _numbered(value), Dumper=yaml.SafeDumper, default_flow_style=True, width=math.inf, sort_keys=False
     )
@@ -54,15 +49,7 @@ def on_one_line(value: Any) -> str:
 
 
 def changed_sections(scenario: Scenario, base: Scenario) -> str:
-    """Returns the sections in which a scenario differs from its base, on one line; empty without a difference.
-
-    Leaves out name, description and expectation. `params` stands for `protocol.params`.
-
-    >>> one, other = ({"name": name, "protocol": "conformance", "ports": []} for name in "xy")
-    >>> other["ports"] = [{"port": 20004}]
-    >>> changed_sections(Scenario.model_validate(other), Scenario.model_validate(one))
-    'ports: [{port: 20004}]'
-    """
+    """Sections in which a scenario differs from its base, on one line, without name, description and expectation."""
     data, other = _data(scenario), _data(base)
     differ = {name: value for name, value in data.items() if other.get(name) != value and name not in _NAMES}
     differ |= {name: None for name in other if name not in data and name not in _NAMES}
@@ -94,7 +81,6 @@ def _data(scenario: Scenario) -> dict[str, Any]:
 
 
 def _numbered(value: Any) -> Any:
-    """Returns the value with numbers as keys of ranks, as people write them."""
     if isinstance(value, dict):
         ranks = "others" in value
         return {int(key) if ranks and key.isdecimal() else key: _numbered(one) for key, one in value.items()}

@@ -1,8 +1,8 @@
 """A program that makes every call of the contract (`dpsim.contract.interface`) at least once and predicts each result.
 
-The program models no protocol. A backend runs it to show that it follows the contract. Each rank knows what every other
-rank sends, so it computes every expected result. If a result differs, the rank raises an error that names the call and
-the sentence of the contract. All numbers are exact in their type.
+Each rank knows what every other sends, so it computes every result; times and the order of two senders are not tested.
+If a result differs, the rank raises an error that names the call and the sentence of the contract. All numbers are
+exact in their type.
 
     program.py       the program: rounds of the parts below
     basics.py        names, kernels, reads, a host that runs ahead, refused calls
@@ -25,9 +25,6 @@ the sentence of the contract. All numbers are exact in their type.
     abort_looks.py   what a host may see of its work before, beside and after an abort
     lazy.py          communicators that are created at their first use
     ground.py        shared code: data, expectations, kernels
-
-The conformance program does not test that a backend reuses freed memory, but only that it does not reuse it too early.
-The program tests neither durations nor the order of messages from two senders.
 
 Worker processes import this package, so it imports only the contract, the registry and array libraries.
 """

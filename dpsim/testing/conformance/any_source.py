@@ -1,8 +1,7 @@
 """The part `any_source`: a receive from any source takes the next message of some member, and any member may be first.
 
-The contract requires three things. Each message goes to exactly one receive, the receive returns the sender, and the
-messages of one sender arrive in order. The order between senders is undefined, so this test checks the messages of each
-sender separately.
+Each message goes to exactly one receive, the receive returns the sender, and the messages of one sender arrive in
+order. The order between senders is undefined, so this test checks the messages of each sender separately.
 """
 
 from __future__ import annotations

@@ -40,7 +40,6 @@ async def basics(at: Round) -> None:
 
 
 def _names(at: Round) -> None:
-    """Checks the step of a rank, the names of its streams, and its index in each group."""
     rank = at.rank
     expect(
         "Rank.step",
@@ -89,7 +88,6 @@ async def _kernels(at: Round, dtype: DType) -> None:
 
 
 async def _overlap(at: Round) -> None:
-    """Two host collectives are in progress at once while device work runs."""
     group, mine = at.host, at.line(at.rank.rank, 6, "int64")
     root = group.ranks[at.step % group.size]
     first = group.all_reduce(mine, site="conformance.first")
@@ -164,7 +162,6 @@ async def _versions(at: Round) -> None:
 
 
 async def _refusals(at: Round) -> None:
-    """Calls that the contract refuses before they have any effect."""
     rank, host, device, main = at.rank, at.host, at.device, at.main
     other, me = max(host.ranks) + 1, rank.rank
     buffer, sent = at.alloc(1, "int32"), np.zeros(1, np.int32)
@@ -218,7 +215,6 @@ async def _refusals(at: Round) -> None:
 
 
 def _refused_values(at: Round, buffer: Buffer, sent: np.ndarray[Any, Any]) -> None:
-    """Arguments of a type or size that no call accepts."""
     rank, host, device, main = at.rank, at.host, at.device, at.main
     number: Any = np.int32(1)
     array: Any = np.zeros(1, np.int32)

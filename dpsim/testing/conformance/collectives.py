@@ -33,9 +33,7 @@ REDUCED = (
 
 
 class Call(NamedTuple):
-    """A collective that exchanges pieces. `brings`: the elements that this member sends. `gets`: the expected
-    result.
-    """
+    """A collective of pieces. `brings`: this member's elements. `gets`: the expected result."""
 
     name: str
     brings: int
@@ -128,7 +126,6 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
 
 
 async def _host_pieces(at: Round, root: int, dtype: DType) -> None:
-    """Checks gather and scatter on the host."""
     group, me = at.host, at.rank.rank
     got = await group.gather(at.line(me, 2, dtype), root, site="conformance.host.gather")
     wanted = np.concatenate([at.line(rank, 2 if root == me else 0, dtype) for rank in group.ranks])
@@ -139,7 +136,6 @@ async def _host_pieces(at: Round, root: int, dtype: DType) -> None:
 
 
 async def _device_pieces(at: Round, group: DeviceCommunicator, root: int, dtype: DType) -> None:
-    """Checks gather and scatter on a device. Only the root needs memory for all pieces."""
     mine, whole = at.put(2, dtype), at.alloc(2 * group.size, dtype) if root == at.rank.rank else None
     group.gather(whole, mine, root, at.main, site="conformance.device.gather")
     if whole is not None:
@@ -163,7 +159,6 @@ async def _device_pieces(at: Round, group: DeviceCommunicator, root: int, dtype:
 
 
 def _one_of(at: Round, root: int) -> ReduceOp:
-    """Returns a reduction for each root, and another one in the next round."""
     return [*REDUCTIONS][(root + at.step) % len(REDUCTIONS)]
 
 
@@ -175,7 +170,6 @@ def _reduced(
 
 
 def _calls(at: Round, group: HostCommunicator | DeviceCommunicator, dtype: DType) -> Iterator[Call]:
-    """Yields collectives with equal pieces, and with uneven ones."""
     n, me, ranks = group.size, group.index, group.ranks
     for sizes in ([3] * n, [(index + at.step) % n for index in range(n)]):
         equal = sizes == [3] * n

@@ -54,7 +54,6 @@ async def dtypes(at: Round) -> None:
 
 
 def _bytes(at: Round, rank: int, count: int, dtype: str) -> tuple[int, ...]:
-    """Returns the bytes that a rank sends."""
     size = count * DTYPES[dtype]
     if dtype == "bool":
         return tuple([(rank + at.step + index) // 2 % 2 for index in range(size)])
@@ -66,7 +65,6 @@ def _array(at: Round, rank: int, count: int, dtype: str) -> HostArray:
 
 
 def _put(at: Round, given: HostArray, dtype: DType) -> Buffer:
-    """Returns device memory of the stream "main" with these elements."""
     buffer = at.alloc(given.size, dtype)
     at.main.launch("conformance.bytes", put_bytes, writes=[buffer], args=(tuple(given.tobytes()),))
     return buffer
@@ -131,7 +129,7 @@ async def _moves_on_device(at: Round, dtype: DType) -> None:
 
 
 async def _reduces(at: Round, dtype: DType, op: ReduceOp) -> None:
-    """Checks all reductions of a type, on host and device. A reduction that no library has must be refused."""
+    """A reduction that no library has must be refused."""
     host, device = at.host, at.device
     if not _takes(op, dtype):
         mine, none = _array(at, at.rank.rank, 1, dtype), at.alloc(1, dtype)
@@ -165,16 +163,13 @@ async def _reduces(at: Round, dtype: DType, op: ReduceOp) -> None:
 
 
 def _takes(op: ReduceOp, dtype: str) -> bool:
-    """Returns whether the libraries have this reduction for the type."""
     if op == "avg":
         return dtype in FLOATS
     return dtype in WHOLE or (dtype in FLOATS and op not in ("band", "bor", "bxor"))
 
 
 def _numbers(at: Round, rank: int, members: int, dtype: str, op: ReduceOp) -> HostArray:
-    """Returns the input of a rank to a reduction: 1, 2 or 3 for each member, or 0 or 1 for bool. For an average it is
-    multiplied by `members`.
-    """
+    """1, 2 or 3, or 0 or 1 for bool; for an average, multiplied by `members`, so that results are exact."""
     numbers = (1 + (2 * rank + np.arange(members) + at.step) % 3) * (members if op == "avg" else 1)
     return _of_type(numbers > 1 if dtype == "bool" else numbers, dtype)
 

@@ -39,7 +39,6 @@ async def _passed(event: Event, what: str) -> None:
 
 
 async def _either(event: Event, what: str) -> None:
-    """Checks that answers change only from False to True, and that the event has passed after synchronize."""
     answers = [await event.query("conformance.query") for _ in range(3)]
     expect(
         f"queries {what}",
@@ -83,9 +82,7 @@ async def _behind_on_streams(at: Round) -> None:
 
 
 async def _behind_a_collective(at: Round) -> None:
-    """An event before a collective has passed for a rank that read the result, and for one that knows a peer has read
-    it.
-    """
+    """It has passed for a rank that read the result, and for one that knows a peer has read it."""
     main, group = at.main, at.device
     total = at.put(4, "int32")
     event = main.record()

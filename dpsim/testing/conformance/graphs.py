@@ -59,12 +59,10 @@ async def _replayed(at: Round) -> None:
 
 
 def _line(at: Round, rank: int, turn: int) -> HostArray:
-    """Returns the elements of a rank before replay number `turn`."""
     return np.arange(1000 + rank, 1004 + rank, dtype=np.int32) if turn else at.line(rank, 4, "int32")
 
 
 async def _exchanged(at: Round) -> None:
-    """A graph with transfers, alone and in a coalesced group, and a broadcast after them."""
     main, group, n = at.main, at.device, at.device.size
     after, before = group.ranks[(group.index + 1) % n], group.ranks[(group.index - 1) % n]
     source, come, shared = at.put(4, "int64"), at.alloc(4, "int64"), at.put(2, "int64")
@@ -127,9 +125,7 @@ async def _joined(at: Round) -> None:
 
 
 async def _weak(at: Round) -> None:
-    """A buffer that was freed inside of the capture keeps what the last replay wrote. A replay does not touch other
-    memory.
-    """
+    """A buffer that was freed inside of the capture keeps what the last replay wrote."""
     main, source = at.main, at.put(4, "int32")
     graph = at.rank.graph(f"conformance.weak.{at.step}")
     async with graph.capture(main):
@@ -158,9 +154,7 @@ async def _weak(at: Round) -> None:
 
 
 async def _refused(at: Round) -> None:
-    """A capture refuses calls that return a result, and waits for an event from outside. Then the graph is captured
-    again.
-    """
+    """After a refusal, the graph can be captured again."""
     main, source = at.main, at.put(4, "int32")
     before = main.record()
     graph = at.rank.graph(f"conformance.refused.{at.step}")

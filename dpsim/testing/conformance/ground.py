@@ -108,9 +108,7 @@ def line(out: Any, start: int, slope: int) -> None:
 
 
 def fold(flat: Any, table: Any, step: int, two: float, really: bool, how: str, nothing: None, nested: Any) -> None:
-    """A kernel that reshapes, and adds numbers from its arguments. Arguments of every `Frozen` type must arrive
-    unchanged.
-    """
+    """A kernel that reshapes, and adds its arguments: each `Frozen` type must arrive unchanged."""
     assert (really, how, nothing, nested) == (True, "add", None, (1, (2, 3)))
     xp = array_namespace(flat)
     one, (second, third) = nested
@@ -133,9 +131,7 @@ def copy_to(source: Any, target: Any) -> None:
 
 
 def that_remember() -> dict[str, Callable[..., None]]:
-    """Returns kernels that a backend must refuse, because they would read state at a later time, each with its
-    description.
-    """
+    """Kernels, each with its description, that a backend must refuse: they would read state at a later time."""
     numbers = [1]
 
     def closure(buffer: Any) -> None:

@@ -50,7 +50,7 @@ async def lazy(at: Round) -> None:
 
 
 async def _refusal(at: Round, name: str, use: Callable[[Round, Buffer], None], buffer: Buffer) -> int | None:
-    """Returns the error code with which a capture refuses an operation, or None if the capture records it."""
+    """The error code, or None if the capture records the operation."""
     try:
         async with at.rank.graph(f"conformance.lazy.{name}").capture(at.main):
             use(at, buffer)
@@ -64,7 +64,6 @@ def _sum(at: Round, buffer: Buffer) -> None:
 
 
 def _exchange(at: Round, buffer: Buffer) -> None:
-    """Transfers between the first two ranks of a group."""
     first, second = at.device.ranks[:2]
     if at.device.index:
         at.device.recv(buffer, first, at.main)

@@ -1,8 +1,8 @@
 """The part `looks`: what a query of a host's collective or transfer may return.
 
 A rank may observe the end of a call some time after the call can be over. So a query may return False for any time, and
-the part accepts both values. After an await, or after a query that returned True, each query returns True. While the
-call cannot be over, each query returns False.
+the part accepts both values, until an await or a query that returned True. It returns False while the call cannot be
+over.
 
 A wait with a time-out returns True if all members arrive before the time-out, and False otherwise.
 """
@@ -75,7 +75,6 @@ async def looks(at: Round) -> None:
 
 
 async def _queried(work: HostWork[Any], what: str) -> Any:
-    """Returns the result of a call, which it queries before and after the await."""
     answers = [await _look(work) for _ in range(3)]
     expect(f"queries of {what}", answers, sorted(answers), STAYS)
     result = await work

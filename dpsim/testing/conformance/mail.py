@@ -21,9 +21,7 @@ PATIENCE = 2_000
 
 
 async def mail(at: Round) -> None:
-    """Each rank sends three messages around the ring and two to itself. A time-out only passes if no message can
-    arrive.
-    """
+    """Three messages around the ring, and two to itself. A time-out only passes if no message can arrive."""
     rank, ring = at.rank, at.host.ranks
     after, before = ring[(at.host.index + 1) % len(ring)], ring[(at.host.index - 1) % len(ring)]
     for name in ("left-over", "empty"):
@@ -67,9 +65,7 @@ async def mail(at: Round) -> None:
 
 
 async def serve(rank: Rank) -> None:
-    """Ends the program: the first rank distributes tasks and collects them, and the others serve without an end. One
-    message to each of them remains.
-    """
+    """The last part: the first rank hands out tasks, the others serve without end, and a message to each remains."""
     group = rank.host("dp_cpu")
     await group.barrier(site="conformance.rounds-done")  # no rank polls the mailbox "left-over" any more
     if group.index != 0:
@@ -117,5 +113,4 @@ async def sleep(at: Round) -> None:
 
 
 def _message(sender: int, number: int, step: int) -> Frozen:
-    """Returns a message with a value of each type."""
     return ("letter", sender, (number, step, 0.5, True, None, ()))

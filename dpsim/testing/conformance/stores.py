@@ -43,7 +43,6 @@ async def stores(at: Round) -> None:
 
 
 async def _opened(at: Round) -> Store:
-    """The first member opens a store, and the others join it."""
     rank, ring = at.rank, at.host.ranks
     if at.host.index:
         where: Any = await rank.mailbox("store").get("conformance.where")
@@ -78,7 +77,6 @@ async def _opened(at: Round) -> Store:
 
 
 async def _shared(at: Round, store: Store) -> None:
-    """All members use the store in the same way, and the values of each member arrive in order."""
     rank, group = at.rank, at.host
     if group.index == group.size - 1:
         for key, value in EVERYTHING.items():

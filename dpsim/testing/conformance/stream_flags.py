@@ -36,7 +36,6 @@ async def stream_flags(at: Round) -> None:
 
 
 async def _goes(at: Round, flag: Flag, source: Buffer) -> None:
-    """A stream does not wait for a flag that is set."""
     side = at.rank.stream("side")
     flag.set("conformance.set")
     side.wait_flag(flag, "conformance.hold")

@@ -30,7 +30,6 @@ async def streams(at: Round) -> None:
 
 
 async def _views(at: Round) -> None:
-    """Views share memory with their buffer, and disjoint views do not conflict."""
     main, side = at.main, at.rank.stream("side")
     table = at.put((4, 3), "int32")
     top, bottom = table.view(0, 2), table.view(2, 4)
@@ -64,7 +63,6 @@ async def _views(at: Round) -> None:
 
 
 async def _events(at: Round) -> None:
-    """A stream waits for an event of another stream, and a host waits for an event."""
     main, side = at.main, at.rank.stream("side")
     source, copy = at.put(4, "int64"), side.alloc(4, "int64", "conformance.copy")
     main.launch("conformance.increase", increase, writes=[source], cost=SLOW_NS)

@@ -54,9 +54,7 @@ async def _joined(at: Round) -> None:
 
 
 async def _flags(at: Round) -> None:
-    """A flag is clear at first, and then keeps its state. A name in use is refused, and so is an invalid thread
-    function.
-    """
+    """A name in use is refused, and so is an invalid thread function."""
     rank, flag = at.rank, at.rank.flag("conformance.flag")
     expect(
         "Rank.flag, twice",
@@ -106,7 +104,6 @@ def waiting_for(flag: Flag) -> Callable[[Rank], Coroutine[Any, Any, None]]:
 
 
 async def _baton(at: Round) -> None:
-    """Two threads take turns to use one stream and one communicator."""
     rank, main, group, total = at.rank, at.main, at.device, at.put(2, "int64")
     flags = [rank.flag("conformance.even"), rank.flag("conformance.odd")]
 
@@ -140,7 +137,6 @@ async def _baton(at: Round) -> None:
 
 
 async def _beside(at: Round) -> None:
-    """A thread awaits a host collective while the main thread uses the device."""
     rank, got = at.rank, list[HostArray]()
 
     async def agree(own: Rank) -> None:
@@ -166,7 +162,6 @@ async def _beside(at: Round) -> None:
 
 
 async def _taken(at: Round) -> None:
-    """A thread receives the messages of another rank."""
     rank, ring, got = at.rank, at.host.ranks, list[Any]()
 
     async def take(own: Rank) -> None:
@@ -183,8 +178,6 @@ async def _taken(at: Round) -> None:
 
 
 async def _raised(at: Round) -> None:
-    """A thread raises an exception, and the main thread joins it."""
-
     async def fail(own: Rank) -> None:
         own.probe("conformance.fails")
         raise ValueError(f"in step {own.step}")

@@ -24,7 +24,6 @@ async def transfers(at: Round) -> None:
 
 
 async def _host(at: Round) -> None:
-    """Several transfers are in progress at once, in order."""
     group, n = at.host, at.host.size
     after, before = group.ranks[(group.index + 1) % n], group.ranks[(group.index - 1) % n]
     early = group.recv((1, 2), "float32", before, site="conformance.recv")
@@ -61,9 +60,7 @@ async def _host(at: Round) -> None:
 
 
 async def _lone(at: Round, count: int) -> None:
-    """Each member sends two buffers to the next one. Members with an even index send first, so a blocking send causes
-    no hang.
-    """
+    """Members with an even index send first, so a blocking send causes no hang."""
     group, n, me = at.device, at.device.size, at.device.index
     after, before = group.ranks[(me + 1) % n], group.ranks[(me - 1) % n]
     mine, more = at.put(count, "int32"), at.alloc(count, "int32")

@@ -1,8 +1,7 @@
 """An offloader: it keeps weights in host memory, and copies those of a layer to the device just before the layer needs
 them.
 
-The device has room for the weights of a few layers, in *places* that layers use in turn. When a layer is done with its
-place, a separate stream copies the weights of the next layer into this place. Meanwhile other layers compute:
+The device has room for the weights of a few layers, in *places* that layers use in turn:
 
     main    layer 0 in place 0   layer 1 in place 1   layer 2 in place 0   layer 3 in place 1
     copy                         layer 2 -> place 0   layer 3 -> place 1   layer 0 -> place 0   layer 1 -> place 1
@@ -14,9 +13,6 @@ its copies, so three rules follow (specification 5.9):
   for an event recorded outside of it, so it would read weights while the copy stream writes them.
 * In a capture, a layer waits for the copy of its weights only if the capture contains this copy.
 * At the end of a capture, the stream waits for the copies for which no layer waited (`join_after_forward`).
-
-A layer that runs eagerly waits for the event of its copy. If a capture recorded this event, no stream can wait for it.
-The layer then waits for the whole copy stream.
 """
 
 from __future__ import annotations
@@ -34,9 +30,7 @@ class Copied(NamedTuple):
 
 
 class Offloader:
-    """The weights of one rank's layers. The weights of layer l are the number l + 1. `places` has to divide `layers`;
-    otherwise the constructor raises AssertionError.
-    """
+    """The weights of one rank's layers: layer l has l + 1. AssertionError unless `places` divides `layers`."""
 
     def __init__(self, rank: Rank, layers: int, places: int) -> None:
         assert layers % places == 0, f"{layers} layers do not go round in {places} places"

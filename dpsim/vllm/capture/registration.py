@@ -1,11 +1,9 @@
-"""A custom all-reduce whose kernel reads the buffers of its peers, and the exchange of their addresses
-(specification 5.6).
+"""A custom all-reduce whose kernel reads the buffers of its peers, and the exchange of their addresses (specification
+5.6).
 
 An eager call of the all-reduce uses a buffer whose address all peers have from the start. In a CUDA graph, the kernel
 reads the peers' own buffers, and a capture does not yet have their addresses. So the kernel reads the addresses from a
-table on the device. In each capture, a rank records the buffer and reserves a place of the table. At the end of the
-session, the ranks exchange their addresses and write the table. If a rank replays a graph before, its kernel reads an
-empty place.
+table on the device:
 
     capture 1    the graph reads place 0 of the table, and reduces
     capture 2    the graph reads place 1 of the table, and reduces
@@ -42,9 +40,7 @@ class RegisteredAllReduce:
         self.device.all_reduce(buffer, stream, site=site)
 
     def note(self, buffer: Buffer) -> int:
-        """Record a buffer, and return its place in the table. Each captured call gets a new place, whatever buffer it
-        uses.
-        """
+        """Record a buffer, and return its place in the table: a new one for each captured call."""
         self.noted.append(buffer)
         return len(self.noted) - 1
 

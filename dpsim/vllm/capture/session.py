@@ -7,11 +7,7 @@ compares the decisions. For each entry, the rank runs the forward several times:
     mode NONE       `warm_ups` times       initialises what is lazy, before the capture forbids it
     target mode     once                   the wrappers capture
 
-A rank captures the largest graph of each mode first. All sizes share a memory pool and output buffers, and their first
-use makes them large enough for all (invariant I-CG-13).
-
-The session runs on a separate stream, for all groups of ranks with which the model communicates. At the end, before any
-replay, the caller of the session exchanges over host memory what the ranks need from each other's graphs.
+The largest graph of each mode comes first, because all share a memory pool and output buffers (invariant I-CG-13).
 """
 
 from __future__ import annotations
@@ -25,9 +21,7 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
 def refused(config: EngineConfig) -> str | None:
-    """Returns why captures would differ from the forwards of a run: microbatches are not captured. None without
-    microbatches.
-    """
+    """Returns why captures would differ from the forwards of a run; None without microbatches."""
     if not config.use_ubatching:
         return None
     asked = {"enable_dbo": config.enable_dbo, "ubatch_size": config.ubatch_size > 1}

@@ -1,9 +1,8 @@
 """A wrapper around a part of the model: it captures the part into a CUDA graph once for each batch size, then replays
 it.
 
-A wrapper has one fixed mode (specification 5.7). The FULL wrapper is around the whole model. PIECEWISE wrappers are
-around the pieces between its attention ops. All wrappers of a model get the same forward context. The mode of the
-context selects which wrappers capture or replay; all others call their part as it is.
+The FULL wrapper is around the whole model. PIECEWISE wrappers are around the pieces between its attention ops. The mode
+of the forward context selects which wrappers capture or replay; all others call their part as it is.
 
                    NONE        PIECEWISE                           FULL
     whole model    just run    just run                            capture, or replay
@@ -27,11 +26,9 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
 class ForwardContext(NamedTuple):
-    """The parameters of a forward. The wrappers pass it down to all parts of the model.
+    """The parameters of a forward. `counts`: the tokens of each data-parallel rank. `capturing`: calls do not run.
 
-    `key`: the graph that the batch runs in. `num_reqs`: the requests for attention. With None, attention gets no
-    metadata and computes nothing, as in a PIECEWISE capture (invariant I-CG-11). `counts`: the tokens of each
-    data-parallel rank. `capturing`: whether a capture records the calls, so that they do not run.
+    `num_reqs`: the requests for attention; None: no metadata, as in a PIECEWISE capture (invariant I-CG-11).
     """
 
     mode: RuntimeMode
@@ -43,9 +40,7 @@ class ForwardContext(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """The outputs of a part of the model. `owned`: whether the caller has to free them; otherwise they belong to a
-    graph.
-    """
+    """The outputs of a part of the model. `owned`: the caller has to free them; otherwise they belong to a graph."""
 
     buffers: tuple[Buffer, ...]
     owned: bool
@@ -100,9 +95,7 @@ class CUDAGraphWrapper:
         return context.mode is self.mode
 
     async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
-        """Capture the part as a graph, without running it. The caller frees the outputs; the entry keeps weak
-        references to them.
-        """
+        """Capture the part, without running it. The caller frees the outputs; the entry keeps weak references."""
         name = self.graph_name(context.key)
         self.captures.check(name)
         self.before(context)
@@ -115,9 +108,7 @@ class CUDAGraphWrapper:
         return outputs
 
     def capturing(self, graph: Graph, stream: Stream) -> AbstractAsyncContextManager[None]:
-        """Capture in mode "global", the default of torch: no thread of the process may make a call that a capture
-        forbids.
-        """
+        """Mode "global", the default of torch: no thread of the process may make a call that a capture forbids."""
         return graph.capture(stream)
 
     def graph_name(self, key: Descriptor) -> str:

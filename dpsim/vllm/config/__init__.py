@@ -1,27 +1,22 @@
 """The configuration of an engine: fields with vLLM's names, vLLM's rules for them, and the values derived from them.
 
-The files:
-
-    base.py            the base class of all parts: strict, immutable, with limits
-    modes.py           modes of CUDA graphs
-    topology.py        the number of ranks, and the position and groups of each rank
-    fields.py          the fields of the parallel configuration
-    values.py          these fields with sizes, and values that all releases compute in the same way
-    surroundings.py    the machine and the environment that a configuration depends on
-    rules.py           the rules of source page 003 (vLLM's `config/parallel.py`, release 0.14.0)
-    rules_033.py       the rules of release 0.33
-    parallel.py        the parallel configuration of source page 003: completed, checked, with derived values
-    parallel_033.py    the parallel configuration of release 0.33
-    forms.py           both parallel configurations by name, made from sizes and settings
-    hash.py            the settings that must be equal on all engines, as a hash and by name
-    ports.py           the ports of groups that processes create at start-up
-    kv_memory.py       the agreement of all ranks on the memory of KV caches
-    scheduler.py       the limits of a scheduler's step
-    cache.py           the KV cache of a rank
-    compilation.py     CUDA graphs: the sizes that a rank captures, and the batches that use them
-    engine.py          all settings in one flat model, and settings of single ranks
-
-No code in this package calls a running rank: it contains only values and functions of values.
+base.py            the base class of all parts: strict, immutable, with limits
+modes.py           modes of CUDA graphs
+topology.py        the number of ranks, and the position and groups of each rank
+fields.py          the fields of the parallel configuration
+values.py          these fields with sizes, and values that all releases compute in the same way
+surroundings.py    the machine and the environment that a configuration depends on
+rules.py           the rules of source page 003 (vLLM's `config/parallel.py`, release 0.14.0)
+rules_033.py       the rules of release 0.33
+parallel.py        the parallel configuration of source page 003: completed, checked, with derived values
+parallel_033.py    the parallel configuration of release 0.33
+forms.py           both parallel configurations by name, made from sizes and settings
+ports.py           the ports of groups that processes create at start-up
+kv_memory.py       the agreement of all ranks on the memory of KV caches
+scheduler.py       the limits of a scheduler's step
+cache.py           the KV cache of a rank
+compilation.py     CUDA graphs: the sizes that a rank captures, and the batches that use them
+engine.py          all settings in one flat model, and settings of single ranks
 """
 
 from __future__ import annotations
@@ -32,10 +27,9 @@ from dpsim.vllm.config.compilation import CompilationConfig
 from dpsim.vllm.config.engine import EngineConfig, PartialConfig, broken_rules
 from dpsim.vllm.config.fields import EPLBConfig, Microbatching, ParallelSettings
 from dpsim.vllm.config.forms import FORMS
-from dpsim.vllm.config.hash import compute_hash, differing, hashed_fields
 from dpsim.vllm.config.kv_memory import sync_kv_cache_memory_size
 from dpsim.vllm.config.modes import CUDAGraphMode, RuntimeMode
-from dpsim.vllm.config.parallel import ExactNodes, ParallelConfig
+from dpsim.vllm.config.parallel import ExactNodes, ParallelConfig, compute_hash, differing, hashed_fields
 from dpsim.vllm.config.parallel_033 import ParallelConfig033
 from dpsim.vllm.config.ports import InitPorts
 from dpsim.vllm.config.rules import Broken

@@ -1,10 +1,6 @@
 """The base class of all parts of a configuration: pydantic models that are strict, immutable and limited.
 
-    >>> from dpsim.vllm.config import EngineConfig
-    >>> EngineConfig(max_num_seqs=4)
-    EngineConfig(max_num_seqs=4)
-
-The limits are dpsim's own. No engine has more ranks or tokens, so a larger number is a typing error.
+The limits are dpsim's own: no engine has more ranks or tokens, so a larger number is a typing error.
 """
 
 from __future__ import annotations

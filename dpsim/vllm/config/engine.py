@@ -54,10 +54,7 @@ class EngineConfig(ParallelSettings, SchedulerConfig, CacheConfig, CompilationCo
 
     @property
     def syncs_on_host(self) -> bool:
-        """Whether ranks agree over gloo on the host, or over NCCL on the device (specification 1.4).
-
-        An unset `disable_nccl_for_dp_synchronization` means gloo with asynchronous scheduling, and NCCL without it.
-        """
+        """Whether ranks agree over gloo or NCCL; if unset, gloo with asynchronous scheduling (specification 1.4)."""
         unset = self.disable_nccl_for_dp_synchronization is None
         return self.async_scheduling if unset else bool(self.disable_nccl_for_dp_synchronization)
 
@@ -97,10 +94,7 @@ class PartialConfig(EngineConfig):
 
 
 def broken_rules(config: EngineConfig, topology: Topology) -> list[Broken]:
-    """Returns the rules of the chosen release that a configuration breaks.
-
-    The check assumes rank 0, on a machine with all devices and packages that the configuration needs.
-    """
+    """Returns the broken rules of the chosen release, for rank 0 on a machine with all devices and packages."""
     try:
         config.parallel_config(topology, Surroundings.of_rank())
     except ValidationError as error:

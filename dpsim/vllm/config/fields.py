@@ -1,9 +1,6 @@
 """The fields of vLLM's parallel configuration: names, types and defaults, without rules that relate two fields.
 
-A scenario contains these fields in its section `config`; the sizes are in `dpsim.vllm.config.topology`. The types
-accept every value that any release accepts. The rules of a release then refuse some values (`dpsim.vllm.config.rules`).
-`Microbatching` contains the fields that decide about microbatches. `ParallelSettings` are the fields of source page 003
-(release 0.14.0), and `Settings033` are later fields.
+The types accept what any release accepts. The rules of a release then refuse some values (`dpsim.vllm.config.rules`).
 
     >>> ParallelSettings(enable_dbo=True, ubatch_size=4).num_ubatches
     2
@@ -90,9 +87,7 @@ class Microbatching(StrictModel):
 
     @property
     def num_ubatches(self) -> int:
-        """U, the number of microbatches of a step; 0 or 1 if ranks split no batch. `enable_dbo` overrides
-        `ubatch_size`.
-        """
+        """U, the microbatches of a step; 0 or 1 if ranks split no batch. `enable_dbo` overrides `ubatch_size`."""
         return 2 if self.enable_dbo else self.ubatch_size
 
 

@@ -49,8 +49,7 @@ def parallel_config(
 ) -> ParallelConfig:
     """Returns the parallel configuration of class `form` with these sizes and settings.
 
-    Raises ValidationError if they break a rule. A setting that the class does not have breaks a rule, too, unless it
-    has its default value. Such a setting corresponds to an unknown flag on vLLM's command line.
+    Raises ValidationError for a broken rule, and for a setting that the class lacks, unless it has its default.
     """
     fields: dict[str, Any] = {}
     known, later = form.model_fields, Settings033.model_fields

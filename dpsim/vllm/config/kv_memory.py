@@ -6,9 +6,7 @@ although it is smaller than every size:
     >>> reduced([offer(size) for size in (-1, 1001, 1002)])
     1001
 
-The collective is one all-reduce MIN of int64[1]. This module computes its inputs and its result, without the call.
-
-Source: specification chapter 8.5 (cache memory).
+The collective is one all-reduce MIN of int64[1]. Source: specification chapter 8.5 (cache memory).
 """
 
 from __future__ import annotations
@@ -30,8 +28,5 @@ def reduced(offers: Sequence[int]) -> int:
 
 
 def sync_kv_cache_memory_size(sizes: Sequence[int]) -> int:
-    """Returns the bytes on which all ranks agree, from the size of each rank (invariant I-CF-5).
-
-    The result is the largest int64 if no rank has measured a size.
-    """
+    """The bytes on which all ranks agree; the largest int64 if none has measured (invariant I-CF-5)."""
     return reduced([offer(size) for size in sizes])

@@ -1,4 +1,4 @@
-"""The parallel configuration of source page 003 (release 0.14.0): it completes its fields and checks its rules.
+"""The parallel configuration of source page 003 (release 0.14.0): its completion, rules and hash.
 
 A `ParallelConfig` that exists is complete and breaks no rule:
 
@@ -6,20 +6,17 @@ A `ParallelConfig` that exists is complete and breaks no rule:
     >>> config.world_size, config.world_size_across_dp, config.distributed_executor_backend
     (2, 8, 'mp')
 
-`ParallelConfig.model_validate(fields, context=Surroundings(...))` passes what the fields depend on: the
-number of GPUs and the environment variables. During validation, the class completes the fields that the user left
-unset, as vLLM's `__post_init__` does. Like vLLM's, it is not idempotent: with several data-parallel ranks, each call
-takes another port from the list (invariant I-CF-9).
-
-Source 003 has two defects in counting nodes, and this class keeps them. It rounds down if a node has several replicas,
-and it divides by zero on a node without engines. Its healthy twin `ExactNodes` refuses such nodes.
+Like vLLM's `__post_init__`, the completion is not idempotent: with several data-parallel ranks, each call takes another
+port from the list (invariant I-CF-9).
 
 Sources: specification chapters 8.0 to 8.4 (fields, derived values, validation, ports, hash).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, ClassVar, Self
 
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -69,7 +66,6 @@ class ParallelConfig(ParallelValues):
 
     @classmethod
     def _kept(cls, value: Any, info: ValidationInfo) -> Any:
-        """Returns a field's value. Raises a pydantic error if the value breaks the rule about this field alone."""
         rule = cls.of_one_field.get(str(info.field_name))
         found = None if rule is None else rule(value)
         if found is not None:
@@ -101,10 +97,7 @@ class ParallelConfig(ParallelValues):
     # ---- completing
 
     def post_init(self, around: Surroundings) -> Self:
-        """Returns a copy in which all fields that the user left to the engine have values. This method checks no rule.
-
-        Raises ValueError for an environment variable that should be a number and is not.
-        """
+        """Completes the fields that the user left unset. ValueError: an environment variable is no number."""
         filled = self._with(**self._backends(around))
         filled = filled._with(world_size=filled._ranks())
         filled = filled._with(**filled._data_parallel(around))
@@ -156,10 +149,7 @@ class ParallelConfig(ParallelValues):
         return {"data_parallel_master_port_list": tuple(rest), "data_parallel_master_port": master}
 
     def default_executor(self, around: Surroundings) -> str | None:
-        """Returns the first executor that applies (specification 8.0).
-
-        Returns None if a node has fewer devices than workers.
-        """
+        """The first executor that applies (specification 8.0); None if a node has fewer devices than workers."""
         if not self._needs_executor():
             return "uni"
         if around.platform == "tpu" and around.switched_on("VLLM_XLA_USE_SPMD"):
@@ -182,37 +172,23 @@ class ParallelConfig(ParallelValues):
         return self.disable_custom_all_reduce or self.nnodes > 1
 
     def engine_apart(self, around: Surroundings) -> bool:
-        """Returns whether the engine core runs in a separate process (VLLM_ENABLE_V1_MULTIPROCESSING).
-
-        With an external launcher it never does, whatever the variable contains: each launched process contains a worker
-        and its engine core.
-        """
+        """Whether the engine core has its own process (VLLM_ENABLE_V1_MULTIPROCESSING): never with a launcher."""
         return not self.external_launcher and around.number("VLLM_ENABLE_V1_MULTIPROCESSING", 1) == 1
 
     def after_handshake(self, front_end: ParallelConfig) -> Self:
-        """Returns an engine's configuration with the values that its front end sends (specification 9.2, step 4).
-
-        These are the data-parallel size and the addresses of the groups. The engine sends back the hash of this
-        configuration.
-        """
+        """With the size and addresses that the front end sends (specification 9.2, step 4)."""
         return self._with(**{name: getattr(front_end, name) for name in self.told_by_front_end})
 
     # ---- derived values
 
     @property
     def nnodes_within_dp(self) -> int:
-        """The number of nodes of one replica.
-
-        It is rounded down, to 0 if a node has several replicas. Raises ZeroDivisionError on a node without engines.
-        """
+        """The nodes of one replica, rounded down (to 0). ZeroDivisionError on a node without engines."""
         return 1 if self.nnodes == 1 else self.nnodes // (self.data_parallel_size // self.data_parallel_size_local)
 
     @property
     def node_rank_within_dp(self) -> int:
-        """The number of this node among the nodes of its replica.
-
-        Raises ZeroDivisionError if `nnodes_within_dp` raises it or is 0.
-        """
+        """This node's number among those of its replica. ZeroDivisionError if `nnodes_within_dp` raises it or is 0."""
         return self.node_rank % self.nnodes_within_dp
 
     @property
@@ -227,10 +203,7 @@ class ParallelConfig(ParallelValues):
         return self.all2all_backend in self.sequence_parallel_backends and self.enable_expert_parallel and sizes
 
     def independent(self) -> Self:
-        """Returns the configuration of one replica of a dense model, which runs without the other replicas.
-
-        Its data-parallel size is 1. Only `data_parallel_index` still contains the replica's number.
-        """
+        """One replica of a dense model, alone: its size is 1, and only `data_parallel_index` has its number."""
         nodes = {"nnodes": self.nnodes_within_dp, "node_rank": self.node_rank_within_dp}
         sizes = {"data_parallel_size": 1, "data_parallel_size_local": 1, "data_parallel_rank": 0}
         return self._with(**sizes, **nodes)
@@ -253,3 +226,33 @@ class ExactNodes(ParallelConfig):
     """Source 003 with one more rule, which refuses the nodes that source 003 counts wrongly."""
 
     rules: ClassVar[tuple[Rule, ...]] = (*SOURCE_003, nodes_hold_whole_replicas)
+
+
+def hashed_fields(config: ParallelConfig) -> dict[str, Any]:
+    """Returns the fields of the hash as JSON values; a nested field has a dotted name."""
+    data = config.model_dump(mode="json", exclude=set(config.not_hashed))
+    return dict(sorted(_flat(data)))
+
+
+def compute_hash(config: ParallelConfig) -> str:
+    """Returns SHA-256 over the sorted JSON of the fields, equal in every process (invariant I-CF-10).
+
+    It leaves out fields that may differ between engines, graphs, the scheduler, the model, the environment (8.4).
+    """
+    text = json.dumps(hashed_fields(config), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return sha256(text.encode()).hexdigest()
+
+
+def differing(one: ParallelConfig, other: ParallelConfig) -> tuple[str, ...]:
+    """Returns the hashed fields that differ or that one of the two lacks; none exactly if the hashes are equal."""
+    first, second = hashed_fields(one), hashed_fields(other)
+    missing = object()
+    names = sorted(first.keys() | second.keys())
+    return tuple(name for name in names if first.get(name, missing) != second.get(name, missing))
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, value in data.items():
+        found += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
+    return found

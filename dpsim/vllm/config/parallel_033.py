@@ -4,8 +4,7 @@
     >>> config.all2all_backend  # replaces a backend that 0.33 removed
     'allgather_reducescatter'
 
-The class inherits everything else from the configuration of source page 003. Sources: specification chapters 8.1 to
-8.4.
+Sources: specification chapters 8.1 to 8.4.
 """
 
 from __future__ import annotations
@@ -79,10 +78,9 @@ class ParallelConfig033(ParallelConfig, Settings033):
 
     @property
     def nnodes_within_dp(self) -> int:
-        """The number of nodes of one replica, at least 1 with an external load balancer.
+        """The nodes of one replica, at least 1 with an external balancer.
 
-        Without such a balancer, raises ValueError if the nodes do not divide exactly. Raises ZeroDivisionError on a
-        node without engines.
+        Without one, ValueError if nodes do not divide exactly; ZeroDivisionError on a node without engines.
         """
         if self.nnodes == 1:
             return 1

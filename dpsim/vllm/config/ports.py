@@ -1,8 +1,7 @@
 """The ports of the groups that an engine and its workers create at start-up.
 
 The engine draws five free ports once. The last becomes the master port, and the others form a list, of which every
-process receives a copy. Each new group takes the last port of the process's copy. So the members of a group find each
-other only if all of them have taken the same number of ports before:
+process receives a copy. The members of a group find each other only if all have taken the same number of ports before:
 
     >>> engine = InitPorts([29601, 29602, 29603, 29604], 29605)
     >>> worker = engine.copy()
@@ -38,10 +37,7 @@ class InitPorts:
         return type(self)(list(self.ports), self.master_port)
 
     def get_next_dp_init_port(self) -> int:
-        """Returns the port of the next group, and removes it: the last port of the list.
-
-        If the list is empty, returns the master port, and increases the master port by one.
-        """
+        """Removes and returns the last port; from an empty list the master port, which then increases by one."""
         if self.ports:
             return self.ports.pop()
         self.master_port += 1

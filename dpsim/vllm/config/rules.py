@@ -1,4 +1,4 @@
-"""The rules of source page 003 for a parallel configuration, each a separate function.
+"""The rules of source page 003 for a parallel configuration, each a separate function (specification 8.2).
 
 A rule reads the given configuration, the completed one, and the surroundings (machine and environment). It returns a
 `Broken` with the field to correct, its value and the expected value, or None if the rule holds:
@@ -6,12 +6,6 @@ A rule reads the given configuration, the completed one, and the surroundings (m
     >>> rule = external_balancer_needs_data_parallelism
     >>> print(rule(Case.of(ParallelValues(data_parallel_external_lb=True))))
     data_parallel_external_lb: True; expected False, as data_parallel_size is 1
-
-If all releases share a rule about one field alone, the rule is the type of the field (`dpsim.vllm.config.fields`).
-
-dpsim checks a configuration with the rules of one version of vLLM, which are in a tuple. `SOURCE_003` contains the
-rules of source page 003, a published file of vLLM. `RELEASE_033` in `dpsim.vllm.config.rules_033` contains those of
-release 0.33. Source: specification chapter 8.2 (validation).
 """
 
 from __future__ import annotations
@@ -40,10 +34,7 @@ class Broken(NamedTuple):
 
 
 class Case(NamedTuple):
-    """The input of a rule: a configuration as given, the same as completed, and its surroundings.
-
-    For rules of release 0.33 both configurations are `ParallelValues033`.
-    """
+    """The input of a rule: a configuration as given and as completed (0.33: `ParallelValues033`), and surroundings."""
 
     given: Any
     config: Any

@@ -5,8 +5,7 @@
     >>> print(thresholds_fill_all_microbatches(Case.of(few)))
     dbo_decode_token_threshold: 1; expected at least 2, the number of microbatches
 
-Each rule is a function. It returns a `Broken` if a configuration breaks the rule, else None (see
-`dpsim.vllm.config.rules`). Source: specification chapter 8.2 (validation).
+Source: specification chapter 8.2 (validation).
 """
 
 from __future__ import annotations
@@ -53,11 +52,7 @@ def eplb_needs_ranks(case: Case) -> Broken | None:
 
 
 def async_eplb_has_no_nccl(case: Case) -> Broken | None:
-    """The given configuration does not combine asynchronous expert balancing with NCCL.
-
-    This rule reads the given value, not the completed one: the default of elastic EP is pynccl, and separate rules
-    limit that case.
-    """
+    """Reads the given value: the default of elastic EP is pynccl, and separate rules limit that case."""
     communicator = case.given.eplb_config.communicator
     if not case.config.eplb_config.use_async or communicator not in ("torch_nccl", "pynccl"):
         return None

@@ -1,7 +1,6 @@
 """The surroundings of a configuration: the platform, its devices, environment variables and free ports.
 
-vLLM queries its process and its machine for these values. Here the caller passes them. So the same fields in the same
-surroundings give the same configuration everywhere. Only the outermost command passes `os.environ`.
+vLLM queries its process and machine; here the caller passes the values. Only the outermost command passes `os.environ`.
 
     >>> Surroundings(environ={"VLLM_DP_SIZE": "4"}).number("VLLM_DP_SIZE", 1)
     4
@@ -21,10 +20,9 @@ Platform: TypeAlias = Literal["cuda", "rocm", "xpu", "tpu", "cpu"]
 class Surroundings:
     """The machine and the environment on which a configuration depends.
 
-    `devices`: the number of devices of a node; None means any number. `ray`: whether the process can import Ray.
-    `ray_placement_group`: whether the process runs in a placement group of Ray. `nixl`: whether the process can import
-    NIXL. `open_ports`: the five free ports that the process would draw. They are below the range from which Linux
-    assigns ports to programs. A comparison of two runs needs fixed ports, because it names them.
+    `devices` of a node; None: any number. `ray`, `nixl`: whether the process can import it. `ray_placement_group`: it
+    runs in one. `open_ports`: the five free ports that it would draw, fixed so that two runs can be compared, below the
+    range from which Linux assigns ports.
     """
 
     platform: Platform = "cuda"
@@ -37,11 +35,7 @@ class Surroundings:
 
     @classmethod
     def of_rank(cls, rank: int = 0) -> Self:
-        """Returns the surroundings that a scenario assumes for a rank.
-
-        The machine has all devices and packages that the configuration needs (Ray, NIXL). A launcher gives each process
-        its rank in RANK.
-        """
+        """A machine with all devices and packages (Ray, NIXL), whose launcher gives the rank in RANK."""
         return cls(ray=True, nixl=True, environ={"RANK": str(rank)})
 
     @property

@@ -3,15 +3,13 @@
 The axes are data parallelism (DP), pipeline stages (PP), prefill context parallelism (PCP) and tensor parallelism (TP).
 Global ranks count through (DP, PP, PCP, TP), and the TP index varies fastest. A group contains the ranks that differ in
 some axes and agree in the others. Decode context parallelism has no separate axis: its groups are consecutive ranks of
-one stage.
+one stage (specification 9.2).
 
     >>> sizes = Topology(data_parallel_size=2, prefill_context_parallel_size=2, tensor_parallel_size=2)
     >>> sizes.position(5)
     Position(dp=1, pp=0, pcp=0, tp=1)
     >>> sizes.groups("tp"), sizes.groups("pcp")
     ([(0, 1), (2, 3), (4, 5), (6, 7)], [(0, 2), (1, 3), (4, 6), (5, 7)])
-
-The groups of a valid topology partition its ranks. Source: specification chapter 9.2 (order of the start).
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ class Topology(ParallelSizes):
         return (stage * self.prefill_context_parallel_size + pcp) * self.tensor_parallel_size + tp
 
     def groups(self, *joined: Axis) -> list[tuple[int, ...]]:
-        """Returns the groups of ranks that differ only in the `joined` axes, sorted by their lowest rank.
+        """The groups of ranks that differ only in the `joined` axes, sorted by their lowest rank.
 
         Members are sorted by their positions; the last of the `joined` axes varies fastest.
         """

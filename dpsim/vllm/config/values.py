@@ -1,8 +1,5 @@
 """All values of a parallel configuration: its fields, and the values that every release computes from them.
 
-`ParallelValues` contains no rules and belongs to no release. `dpsim.vllm.config.rules` contains rules, and the
-`ParallelConfig` of a release checks them.
-
 Source: specification chapter 8.1 (derived values).
 """
 

@@ -4,8 +4,7 @@
     thread eplb                  send and receive, wait for the stream, set a flag
 
 All ranks have to swap to the new experts in the same step, but a rank cannot see when the threads of other ranks
-finish. So in each step of a move, the ranks sum their flags in an all-reduce on the host group `eplb_cpu`. If all flags
-are set, every rank swaps in this step, otherwise no rank does.
+finish. So in each step of a move, the ranks sum their flags on the host group `eplb_cpu`, and swap if all are set.
 
 Simplified: the engine starts one thread for each rank and moves layer by layer; this model starts one thread for each
 move. Sources: specification 10.1 (row 17 of the iteration) and 9.2 (start-up order).

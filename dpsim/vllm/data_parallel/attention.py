@@ -1,18 +1,16 @@
 """The kernels of a captured forward. They read from buffers all inputs that differ between steps.
 
-A CUDA graph replays each kernel with the arguments of its capture. So the host writes the inputs of a step into
-persistent buffers before the forward: the values of the tokens, and the metadata of attention. The metadata of a
-request are three numbers:
+A CUDA graph replays the arguments of its capture, so the host writes the inputs of a step into persistent buffers
+before the forward. The metadata of a request are three numbers:
 
 * `starts`: the row of its first token in the batch;
 * `lengths`: the length of its sequence, with the tokens of this step;
 * `slots`: its row of the KV cache, or -1 if it has none.
 
 This stand-in for attention makes wrong attention metadata visible, such as a stale slot. It writes each token's value
-into the cache at the token's position. Then it reads the value one position *before*, adds one, and returns the sum.
-The values of a request's neighbouring tokens differ by one (`dpsim.vllm.model.rows`), so with correct metadata a layer
-returns its input. With a wrong start, length or slot, the result differs, and the witness
-(`dpsim.vllm.data_parallel.witness`) reports it.
+into the cache at its position. Then it reads the value one position *before*, adds one, and returns the sum. The values
+of a request's neighbouring tokens differ by one (`dpsim.vllm.model.rows`), so with correct metadata a layer returns its
+input.
 
     position      0      1      2              a decode of position 2 writes its value there, reads position 1
     cache row     v      v+1    v+2            and computes (v+1) + 1
@@ -43,26 +41,21 @@ def put_metadata(
 
 
 def put_cached(cache: Any, requests: tuple[tuple[int, int], ...]) -> None:
-    """Kernel: for each pair (request, tokens), fill the request's row of the cache as a prefill of these tokens
-    does.
-    """
+    """Kernel: for each pair (request, tokens), fill the request's row of the cache as a prefill does."""
     for request, tokens in requests:
         first = value(request, 0)
         cache[request, :tokens] = ascending(cache, first, first + tokens)
 
 
 def project(hidden: Any, weights: Any, query: Any, layer: int) -> None:
-    """Kernel: multiply `hidden` by the layer's weight and divide by `layer + 1`; with the right weight, `query` equals
-    `hidden`.
-    """
+    """Kernel: multiply by the layer's weight, divide by `layer + 1`; with the right weight, `query` equals `hidden`."""
     query[:] = hidden * weights[0] // (layer + 1)
 
 
 def attend(query: Any, starts: Any, lengths: Any, slots: Any, cache: Any, attended: Any, uniform: int) -> None:
-    """Kernel: attention as the docstring of this file describes it. `cache`: int32, shape (rows + 1, positions).
+    """Kernel: attention as above. `cache`: int32 (rows + 1, positions).
 
-    `uniform`: with 0 the kernel reads the ranges of the requests from `starts`. Otherwise it ignores `starts` and gives
-    each request this number of tokens, as the FULL graph of a decode does.
+    `uniform`: 0, or tokens of each request instead of `starts`, as the FULL graph of a decode does.
     """
     xp = namespace(query)
     tokens, requests = count(query, query.shape[0])[None, :], count(query, slots.shape[0])
@@ -79,15 +72,11 @@ def attend(query: Any, starts: Any, lengths: Any, slots: Any, cache: Any, attend
 
 
 def to_experts(attended: Any, rows: Any, start: int) -> None:
-    """Kernel: write this rank's rows into a buffer of all ranks' rows, from row `start` on, and zero into all other
-    rows.
-    """
+    """Kernel: write this rank's rows into a buffer of all ranks' rows, from row `start` on; zero elsewhere."""
     rows[:] = 0
     rows[start : start + attended.shape[0]] = attended
 
 
 def from_experts(rows: Any, hidden: Any, shares: int) -> None:
-    """Kernel: copy this rank's rows of the sum. `shares`: the number of ranks that added the same rows; the kernel
-    divides by it.
-    """
+    """Kernel: copy this rank's rows of the sum, divided by `shares`, the ranks that added the same rows."""
     hidden[:] = rows // shares

@@ -1,13 +1,8 @@
 """The data-parallel batch agreement of the V1 runner: every rank sends its batch, and all decide the same.
 
-Before each forward, the ranks of a data-parallel group agree on the CUDA graph mode and on the tokens of each rank.
-They also agree on whether they split the step into microbatches. If ranks differ, their later expert collectives do not
-match. Each rank writes its numbers into its own column of a zero table, and one SUM all-reduce gathers the columns.
-Then each rank decides by itself. The decision is a **pure function of the reduced table and the configuration**, so all
-ranks decide alike.
-
-A *form* is a published version of wire format and decision (class `BatchForm`). Each release uses one of two forms; the
-record of the release names it (`dpsim.vllm.releases`):
+Before each forward, ranks agree on graph mode, tokens and microbatches, because their expert collectives have to match.
+Each rank writes its numbers into its own column of a zero table, and one SUM all-reduce gathers the columns. The
+decision is a **pure function of the reduced table and the configuration**, so all ranks decide alike.
 
     Source000    4 rows; ranks agree on the mode first, and padding follows from it (0.17 to 0.33)
     Release014   5 rows; padding has a separate row, fixed by configuration; the second dispatch forbids FULL only
@@ -19,7 +14,7 @@ record of the release names it (`dpsim.vllm.releases`):
     >>> form.decide(table, Microbatching())  # example A-2
     StepPlan(microbatched=False, num_tokens=(8, 8), mode=<RuntimeMode.FULL: 2>)
 
-Source: specification 1.3 to 1.6. Docstrings name its sections by number, and its invariants by key, as I-DP-3.
+Source: specification 1.3 to 1.6.
 """
 
 from __future__ import annotations
@@ -35,9 +30,7 @@ from dpsim.vllm.data_parallel.one_graph import refuse_other_mode
 
 
 class LocalBatch(NamedTuple):
-    """What one rank sends. `num_tokens`: its real tokens. `num_tokens_padded`: the tokens of the graph that it would
-    run by itself, at least `num_tokens`. `mode`: the mode of this graph.
-    """
+    """What one rank sends: its real tokens, those of the graph that it would run by itself, and the graph's mode."""
 
     num_tokens: int
     num_tokens_padded: int
@@ -55,11 +48,10 @@ def batch_to_send(
     mode: RuntimeMode,
     config: Microbatching,
 ) -> LocalBatch:
-    """Returns what a rank sends. Whether it wants microbatches depends on its unpadded count (specification 1.5, step
-    1).
+    """Returns what a rank sends; its wish depends on its unpadded count (specification 1.5, step 1).
 
-    Raises AssertionError if `num_tokens_padded` is below `num_tokens`, or if `allow_microbatching` is set and
-    `uniform_decode` is None (specification 1.3). A single rank makes no agreement, so it does not call this function.
+    AssertionError: `num_tokens_padded` below `num_tokens`, or `allow_microbatching` with None for `uniform_decode`
+    (specification 1.3). A single rank does not call this function.
     """
     assert num_tokens_padded >= num_tokens, f"{num_tokens} tokens padded to {num_tokens_padded}"
     wish = False
@@ -70,9 +62,7 @@ def batch_to_send(
 
 
 class StepPlan(NamedTuple):
-    """The agreement of all ranks. `num_tokens`: the padded tokens of each data-parallel rank. A single rank makes no
-    agreement, and its `num_tokens` is None (invariant I-DP-8).
-    """
+    """The agreement. `num_tokens`: the padded tokens of each rank; None for a single rank (invariant I-DP-8)."""
 
     microbatched: bool
     num_tokens: tuple[int, ...] | None
@@ -80,9 +70,7 @@ class StepPlan(NamedTuple):
 
 
 class BatchForm(ABC):
-    """A published form of the agreement: its wire format, its decision, and the modes that it allows in the second
-    dispatch.
-    """
+    """A published form: its wire format, its decision, and the modes that the second dispatch may choose."""
 
     rows: int
 
@@ -97,9 +85,7 @@ class BatchForm(ABC):
         """Decides from the reduced table, int32 of shape (rows, ranks), and returns the plan."""
 
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
-        """Checks this rank's own conditions on the table before the decision. Raises AssertionError on this rank only;
-        the other ranks may continue.
-        """
+        """Checks this rank's own conditions on the table. AssertionError on this rank only; others may continue."""
         return
 
     @abstractmethod
@@ -112,9 +98,7 @@ class BatchForm(ABC):
         return sent
 
     def settled(self, table: HostArray, plan: StepPlan) -> StepPlan:
-        """Returns the plan. Raises OtherMode if all ranks sent the same mode, and the plan has another one (invariant
-        I-DP-3).
-        """
+        """Returns the plan. OtherMode: all ranks sent one mode, and the plan has another (invariant I-DP-3)."""
         refuse_other_mode(self.modes(table), plan.mode)
         return plan
 
@@ -136,9 +120,7 @@ class BatchForm(ABC):
 
 
 class Source000(BatchForm):
-    """Source page 000, as in releases 0.17 to 0.33. Ranks pad if the agreed mode uses a graph, or if they split the
-    step (specification 1.5).
-    """
+    """Page 000, releases 0.17 to 0.33: ranks pad if the mode uses a graph, or if they split (specification 1.5)."""
 
     rows = 4
 
@@ -156,9 +138,9 @@ class Source000(BatchForm):
 
 
 class Release014(BatchForm):
-    """Release 0.14: ranks pad if every rank wants padding, or if they split the step. They agree on the mode last, and
-    padding does not depend on it. If only some ranks want padding, those ranks raise AssertionError, and the others
-    continue without padding.
+    """Release 0.14: ranks pad if all want it, or if they split; the mode comes last and does not matter.
+
+    If only some ranks want padding, those raise AssertionError, and the others continue without padding.
     """
 
     rows = 5

@@ -1,9 +1,7 @@
 """The data-parallel agreement of the V2 runner: ranks send their batches, and choose the CUDA graph afterwards.
 
-In the V1 runner (`dpsim.vllm.data_parallel.batch`), a rank chooses a graph first and sends its size. The agreed count
-is then the largest size. In the V2 runner, a rank sends the tokens and the requests of its batch. If all its requests
-have equally many tokens, it sends this number, too. After the reduction, each rank looks up the graph for the largest
-batch. All ranks find the same graph, because they agreed on the inputs of the lookup (specification 1.7).
+A rank sends the tokens and the requests of its batch. All find the same graph, because they agreed on the inputs of the
+lookup (specification 1.7):
 
     >>> import numpy as np
     >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8, 16), max_num_seqs=8)
@@ -15,10 +13,6 @@ batch. All ranks find the same graph, because they agreed on the inputs of the l
     >>> descriptor, state = agreement.decide(np.array(columns, np.int32).T, ranks[1])
     >>> descriptor[:3] == (RuntimeMode.FULL, 4, 4), state.num_tokens, state.num_reqs
     (True, (4, 4), 3)
-
-After the agreement, each rank keeps the result as a `SyncState`, which is equal on all ranks. The drafter reuses this
-record and makes no further agreement (`AgreementV2.reuse`). In release 0.17, ranks of the V2 runner sent graph sizes,
-as ranks of the V1 runner do: see `PaddingV2017`.
 
 The model keeps two defects of 0.33, both where the ranks split the step (specification 3.4 and 1.8). First, if the
 smallest rank has exactly half of the graph's tokens, its last microbatch has no real token, and still runs the FULL
@@ -37,9 +31,7 @@ from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 
 
 class LocalV2(NamedTuple):
-    """What one rank sends. `uniform_token_count`: the tokens of each of its requests, None if they differ. `may_split`
-    and `may_skip_drafts`: what this rank permits. `need_eager`: its batch has to run without a graph.
-    """
+    """What one rank sends. `uniform_token_count`: the tokens of each of its requests, None if they differ."""
 
     num_tokens: int
     num_reqs: int
@@ -50,11 +42,10 @@ class LocalV2(NamedTuple):
 
 
 class SyncState(NamedTuple):
-    """The result of an agreement. It is equal on all ranks, so no field depends on the batch of one rank
-    (specification 1.2).
+    """The result of an agreement, equal on all ranks, so no field depends on the batch of one (specification 1.2).
 
-    `num_tokens`: the tokens that each rank runs. `uniform_token_count`: the tokens of each request of all ranks, None
-    if they differ. `num_reqs`: the largest number of requests on a rank.
+    `num_tokens`: what each rank runs. `uniform_token_count`: the tokens of each request of all ranks, None if they
+    differ. `num_reqs`: the most requests of a rank.
     """
 
     num_tokens: tuple[int, ...]
@@ -65,9 +56,7 @@ class SyncState(NamedTuple):
 
 
 class ReducedTable(NamedTuple):
-    """The reduced table, one field for each row, in the order of the wire (specification 1.4). Each list has one entry
-    a rank.
-    """
+    """The reduced table, one field for each row in the order of the wire, one entry a rank (specification 1.4)."""
 
     tokens: list[int]
     modes: list[int]
@@ -83,11 +72,9 @@ class ReducedTable(NamedTuple):
 
 
 class AgreementV2:
-    """The agreement of release 0.33. A step calls its methods in the order of this file; a variant overrides one of
-    them.
+    """The agreement of release 0.33, in the order of this file.
 
-    A single rank makes no agreement: it runs the graph of its first dispatch, and has no `SyncState` (invariant
-    I-DP-8).
+    A single rank makes none: it runs its first dispatch, and has no `SyncState` (invariant I-DP-8).
     """
 
     rows = 7
@@ -102,9 +89,7 @@ class AgreementV2:
         return self.graphs.dispatch(local.num_reqs, local.num_tokens, local.uniform_token_count)
 
     def column(self, local: LocalV2, desired: BatchDescriptor) -> tuple[int, ...]:
-        """This rank's column of the table: `rows` int32 values. The row of the longest query is -1, because no graph of
-        this model limits query lengths.
-        """
+        """This rank's column: `rows` int32 values. The longest query is -1: no graph here limits query lengths."""
         uniform, split, skip = local.uniform_token_count or 0, int(local.may_split), int(local.may_skip_drafts)
         return local.num_tokens, int(desired.mode), uniform, -1, split, local.num_reqs, skip
 
@@ -140,9 +125,7 @@ class AgreementV2:
     # ---- microbatches (3.4)
 
     def splits(self, reduced: ReducedTable, uniform: int | None, local: LocalV2) -> bool:
-        """Whether the ranks split the step: all permit it, and the smallest count reaches the threshold. Then all
-        counts reach it, because the comparison is monotone (invariant I-UB-7).
-        """
+        """Whether the ranks split: all permit it, and the smallest count, so each, reaches the threshold (I-UB-7)."""
         return set(reduced.may_split) == {1} and wants_microbatching(
             min(reduced.tokens), self.decodes(uniform, local), self.config
         )
@@ -152,9 +135,7 @@ class AgreementV2:
         return uniform == self.graphs.q
 
     def split_dispatch(self, reduced: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
-        """A FULL graph of the configured number of microbatches. If none fits, the ranks run the largest count without
-        a graph.
-        """
+        """A FULL graph of the configured number of microbatches; else the largest count without a graph."""
         parts = self.config.num_ubatches
         graph = self.graphs.split_graph(local.num_reqs, max(reduced.tokens), uniform, parts)
         if graph is not None and not self.leaves_one_empty(min(reduced.tokens), graph):
@@ -162,9 +143,7 @@ class AgreementV2:
         return BatchDescriptor(RuntimeMode.NONE, max(reduced.tokens), local.num_reqs, num_ubatches=parts)
 
     def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
-        """Whether a rank with `num_tokens` tokens has none in its last microbatch, as 0.33 computes it. The answer is
-        wrong for exactly half of the graph's tokens, and for more than two microbatches.
-        """
+        """As 0.33 computes it: wrong for exactly half of the graph's tokens, and for more than two microbatches."""
         return 2 * num_tokens < graph.num_tokens
 
     # ---- a later dispatch of the same batch
@@ -197,21 +176,15 @@ class PaddingV2017:
     rows = 3
 
     def column(self, num_tokens: int, size: int | None, mode: RuntimeMode) -> tuple[int, ...]:
-        """This rank's column. `size`: the size of its graph, or None without a graph, which the column writes as -1. A
-        rank without tokens writes 0.
-        """
+        """This rank's column. `size`: of its graph; None is written as -1. A rank without tokens writes 0."""
         return num_tokens, 0 if not num_tokens else -1 if size is None else size, int(mode)
 
     def alone(self, num_tokens: int, size: int | None, mode: RuntimeMode) -> tuple[int, None, RuntimeMode]:
-        """The decision of a single rank. It pads to its size even in mode NONE; several ranks do not pad in this mode
-        (example A-15).
-        """
+        """A single rank pads to its size even in mode NONE; several ranks do not (example A-15)."""
         return num_tokens if size is None else size, None, mode
 
     def decide(self, table: HostArray, index: int) -> tuple[int, tuple[int, ...] | None, RuntimeMode]:
-        """Returns the tokens of rank `index`, the tokens of all ranks, and the mode. If no rank has tokens, the counts
-        are None.
-        """
+        """The tokens of rank `index`, those of all ranks (None if no rank has any), and the mode."""
         tokens, sizes, modes = table.tolist()
         mode = RuntimeMode(min(modes))
         if not any(tokens):
@@ -223,7 +196,5 @@ class PaddingV2017:
         return counts[index], counts, mode
 
     def least(self) -> int:
-        """The least tokens that a rank runs without a graph. With one token, even a rank without work has a row in the
-        expert collectives.
-        """
+        """With one token, even a rank without work has a row in the expert collectives."""
         return 1

@@ -4,14 +4,13 @@ Before serving, a capture session captures each graph that the rank's dispatcher
 of the session first agrees with the other ranks, as a step does. The rank then asserts that the agreed mode and size
 are those that it is about to capture (specification 5.6).
 
-Graphs read persistent buffers, which `CapturedForward.prepare` fills before each forward. The next replay overwrites
-the outputs of a graph. So a step copies its outputs right after the replay.
+Graphs read persistent buffers, which `CapturedForward.prepare` fills before each forward.
 
 Two ranks may replay different captures of one size. For example, one rank has LoRA adapters in its batch and the other
 one has none, and graphs with adapters are separate captures (example A-31). The engine allows this. NCCL requires that
 all ranks replay the same capture, so dpsim reports the step as GRAPH:UNPAIRED.
 
-A variant overrides a method of `CapturedForward`. Sources: specification 5.6 to 5.8.
+Sources: specification 5.6 to 5.8.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ from dpsim.vllm.model.kernels import copy
 
 
 class Agreed(NamedTuple):
-    """How a forward runs: the graph mode, the graph, the tokens of each data-parallel rank, and whether the ranks split
-    it.
-    """
+    """How a forward runs: mode, graph, tokens of each data-parallel rank, and whether the ranks split it."""
 
     mode: RuntimeMode
     key: Descriptor
@@ -49,9 +46,7 @@ Agree: TypeAlias = Callable[[Batch], Awaitable[Agreed]]
 
 
 class Metadata(NamedTuple):
-    """The metadata of attention for a batch. `starts` has one entry for each request and the end; `lengths` and `slots`
-    have one for each request.
-    """
+    """The metadata of attention. `starts`: one entry a request, and the end; `lengths`, `slots`: one a request."""
 
     starts: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -83,10 +78,9 @@ class CapturedForward(GraphedLayers):
         """Exchange what ranks need from each other before the first replay; nothing in the V1 runner."""
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream, agree: Agree) -> None:
-        """Run the forward once for a graph of the session: eagerly as a warm-up if `mode` is NONE, otherwise under
-        capture.
+        """Run a graph of the session once: as a warm-up if `mode` is NONE, otherwise under capture.
 
-        Raises AssertionError if the ranks agree on another mode or size than the session wants (specification 5.6).
+        AssertionError: ranks agree on another mode or size than the session wants (specification 5.6).
         """
         key = target.key
         inputs = self.capture_inputs(target)
@@ -139,9 +133,7 @@ class CapturedForward(GraphedLayers):
         return agreed.key
 
     def prepare(self, batch: Batch, num_tokens: int, mode: RuntimeMode, key: Descriptor) -> int:
-        """Fill the persistent buffers on the main stream, before the forward. Returns the number of requests for
-        attention.
-        """
+        """Fill the buffers on the main stream, before the forward. Returns the requests for attention."""
         metadata = self.metadata_of(batch, num_tokens, mode)
         self.put_cached(batch)
         self.put(num_tokens, batch.scheduled, self.main)
@@ -161,10 +153,9 @@ class CapturedForward(GraphedLayers):
         return padded(metadata, self.config.max_num_seqs) if mode is RuntimeMode.FULL else metadata
 
     def written_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
-        """The number of requests for attention. In a FULL graph it is the number of the capture, otherwise the real
-        one.
+        """The requests for attention: in a FULL graph those of the capture, otherwise the real ones.
 
-        Raises AssertionError if a FULL graph has no room for all requests (invariant I-CG-10).
+        AssertionError: a FULL graph has no room for all (invariant I-CG-10).
         """
         if mode is not RuntimeMode.FULL:
             return num_reqs
@@ -197,9 +188,7 @@ class CapturedForward(GraphedLayers):
         stream.launch("metadata.put", attention.put_metadata, writes=views, args=tuple(metadata), cost=0)
 
     def logits(self, outputs: Outputs) -> Buffer:
-        """Copy the output of a forward into a new buffer, because the next replay overwrites the output (invariant
-        I-CG-7).
-        """
+        """Copy the output, because the next replay overwrites it (invariant I-CG-7)."""
         [found] = outputs.buffers
         logits = self.main.alloc(found.shape, "int32", "logits")
         self.main.launch("logits", copy, reads=[found], writes=[logits])
@@ -213,11 +202,10 @@ class CapturedForward(GraphedLayers):
 
 
 def padded(metadata: Metadata, most: int) -> Metadata:
-    """Append inert requests up to `most`. They begin where the last request ends, and have no tokens (invariant
-    I-CG-11).
+    """Append inert requests up to `most`, without tokens, where the last one ends (invariant I-CG-11).
 
-        >>> padded(Metadata((0, 1, 3), (4, 9), (0, 1)), 3)
-        Metadata(starts=(0, 1, 3, 3), lengths=(4, 9, 0), slots=(0, 1, -1))
+    >>> padded(Metadata((0, 1, 3), (4, 9), (0, 1)), 3)
+    Metadata(starts=(0, 1, 3, 3), lengths=(4, 9, 0), slots=(0, 1, -1))
     """
     free = most - len(metadata.slots)
     end = metadata.starts[-1]

@@ -1,9 +1,6 @@
 """The captured forward of the V2 runner: its capture session makes no agreement (specification 5.5 and 5.6).
 
-A rank captures a graph for each whole batch that its dispatcher may choose. With microbatches, it also captures graphs
-for batches that are split into microbatches. All ranks capture the same list in the same order, and each rank runs
-exactly the tokens of the graph. So a rank computes the counts of all ranks by itself; a rank of the V1 runner agrees on
-them with the others.
+All ranks capture the same list in the same order, and run exactly the tokens of the graph, so each knows all counts.
 """
 
 from __future__ import annotations
@@ -35,9 +32,7 @@ class CapturedForwardV2(CapturedForward):
         return whole + [Target(graph.mode, graph.key, parts) for graph in table.split_graphs(parts)]
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
-        """Compute the agreement without a message. All ranks have the same count, because they capture the same
-        list.
-        """
+        """No message, because all ranks capture the same list and have the same count."""
         num_tokens = target.key.num_tokens
         key = Descriptor(num_tokens) if mode is RuntimeMode.NONE else target.key
         return Agreed(mode, key, (num_tokens,) * self.ranks, target.num_ubatches > 1)

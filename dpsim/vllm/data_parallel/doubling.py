@@ -1,25 +1,24 @@
-"""A sum over all ranks by recursive doubling, as release 0.33 reduces the V2 runner's table on the host
-(specification 1.4).
+"""A sum over all ranks by recursive doubling, as release 0.33 reduces the V2 runner's table on the host (specification
+1.4).
 
-In each round of the reduction, a rank and one peer send each other their tables, and both add. The function `exchanges`
-returns a rank's peers, one tuple for each round. If the number of ranks is a power of two, each tuple has one peer, and
-each rank has the whole sum after log2(ranks) rounds:
+In each round of the reduction, a rank and one peer send each other their tables, and both add. `exchanges` returns a
+rank's peers in each round. If the number of ranks is a power of two, each tuple has one peer, and each rank has the
+whole sum after log2(ranks) rounds:
 
     >>> exchanges(0, 8), exchanges(5, 8)
     ([(1,), (2,), (4,)], [(4,), (7,), (1,)])
 
 If the number of ranks is not a power of two, the ranks form blocks. The size of a block is the largest power of two
-that divides the number of ranks. Ranks first sum within their block. Then each rank swaps sums at once with the ranks
-at the same place of all other blocks. Six ranks form three blocks of two:
+that divides the number of ranks. Ranks first sum within their block, then swap sums with the ranks at the same place of
+all other blocks. Six ranks form three blocks of two:
 
     >>> exchanges(0, 6), exchanges(3, 6)
     ([(1,), (2, 4)], [(2,), (1, 5)])
 
-The results of the reduction are bitwise equal on all ranks. Both sides of a swap add the same two numbers, and each
-rank adds the sums of the blocks in the order of the blocks.
+The results are bitwise equal, because both sides of a swap add the same two numbers, blocks in order.
 
-The engine swaps contiguous tensors only. A rank whose tensor is not contiguous calls the ordinary all-reduce instead,
-and its peers do not notice (function `calls`). So a job hangs if the layouts of two ranks differ (mutant M-DP-12).
+The engine swaps contiguous tensors only. A rank with another layout calls the ordinary all-reduce, and the job hangs
+(mutant M-DP-12).
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ def exchanges(rank: int, ranks: int) -> list[tuple[int, ...]]:
 
 
 def summed(tables: Sequence[HostArray]) -> list[HostArray]:
-    """The tables at the end of a reduction, from the tables of all ranks at its beginning. It computes them without
-    messages.
-    """
+    """The tables of all ranks at the end of a reduction, computed without messages."""
     has, lanes = list(tables), lanes_of(len(tables))
     for bit in range(lanes.bit_length() - 1):
         has = [has[rank] + has[rank ^ (1 << bit)] for rank in range(len(has))]
@@ -65,11 +62,9 @@ def calls(rank: int, ranks: int, contiguous: bool = True) -> list[tuple[str, tup
 
 
 async def sum_over(group: HostCommunicator, table: HostArray, site: str) -> HostArray:
-    """Sum the tables of all members by point-to-point messages: int32 of equal shape, and the result is equal on every
-    member.
+    """Sum the tables of all members, int32 of equal shape, by swaps; the result is equal on every member.
 
-    In each round a rank posts its receives, posts its sends, waits for the receives, and then waits for the sends
-    (specification 1.4). A rank whose table is not contiguous calls the ordinary all-reduce, whatever its peers call.
+    In each round a rank posts receives, posts sends, waits for receives, then for sends (specification 1.4).
     """
     if not table.flags.c_contiguous:
         return await group.all_reduce(table, site=site)

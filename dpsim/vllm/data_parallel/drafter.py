@@ -1,14 +1,13 @@
 """The drafter of a data-parallel step in the V1 runner. It has its own layers, experts and agreements.
 
-A drafter is the small model that proposes tokens for speculative decoding. After the target model, a rank runs the
-drafter once over the tokens of the step, and once for each further token that it proposes. The drafter's experts are
-spread over the same ranks, so all ranks have to run it equally often.
+A drafter proposes tokens for speculative decoding. A rank runs it over the tokens of the step, and once for each
+further token. Every rank takes part in each agreement (invariant I-DP-2). The drafter's experts are spread over the
+same ranks, so all ranks have to run it equally often.
 
 The ranks also agree on the tokens that each rank runs in the drafter (specification 10.2 and 10.3; V1, every release).
 They agree once before the first forward. If there are more forwards, they agree once more, on one token for each
-request. So a step has up to three agreements, and every rank takes part in each of them (invariant I-DP-2). A rank
-without requests runs the drafter on a *dummy* of one token. So does a rank that has a sequence too long for the
-drafter.
+request. A rank without requests runs the drafter on a *dummy* of one token. So does a rank that has a sequence too long
+for the drafter.
 
     num_speculative_tokens   agreements   forwards
     1                        1            1
@@ -48,9 +47,7 @@ class Drafter:
         return forwards
 
     def fits(self, batch: Batch) -> bool:
-        """Whether the drafter has room for the longest sequence of the batch and its drafts. A batch without requests
-        always fits.
-        """
+        """Whether the drafter has room for the longest sequence and its drafts; always without requests."""
         most, drafts = self.config.speculative_max_model_len, self.config.num_speculative_tokens
         longest = max([position + tokens for _, tokens, position in batch.scheduled], default=0)
         return most is None or longest + drafts <= most
@@ -65,9 +62,7 @@ class Drafter:
         ]
 
     async def agree(self, num_tokens: int) -> tuple[int, ...] | None:
-        """The agreed tokens of each rank. A single rank makes no agreement and gets None; its forward runs
-        `num_tokens`.
-        """
+        """The agreed tokens of each rank. A single rank gets None, and its forward runs `num_tokens`."""
         mode, descriptor = self.dispatcher.dispatch(num_tokens, False)
         if self.step.host.size == 1:
             return None
@@ -79,8 +74,6 @@ class Drafter:
 
 
 def graphs_of(config: EngineConfig) -> EngineConfig:
-    """The configuration of a drafter's graphs: PIECEWISE if the target model has graphs for mixed batches, else
-    none.
-    """
+    """A drafter's graphs: PIECEWISE if the target model has graphs for mixed batches, else none."""
     mode = CUDAGraphMode.NONE if config.cudagraph_mode.mixed_mode is RuntimeMode.NONE else CUDAGraphMode.PIECEWISE
     return config.model_copy(update={"cudagraph_mode": mode, "enable_lora": False})

@@ -1,9 +1,8 @@
 """The drafter of the V2 runner in release 0.33: it reuses the agreement of the step (specification 10.3).
 
-The agreement of the step gives each rank the same `SyncState`. It has the tokens of each rank in the step and the
-largest number of requests on a rank. So the drafter needs no further agreement (specification 1.2 and 1.7). In its
-first forward, each rank runs the tokens of the step. In each further forward, a request has one token, and every rank
-runs the largest number of requests.
+The `SyncState` of the step has the tokens of each rank and the largest number of requests (specification 1.2 and 1.7).
+In its first forward, each rank runs the tokens of the step. In each further forward, a request has one token, and every
+rank runs the largest number of requests.
 
     num_speculative_tokens   agreements   forwards
     1                        0            1
@@ -11,11 +10,8 @@ runs the largest number of requests.
     any, skipped by all      0            0
 
 A rank votes to skip the drafts of a step if no request of its batch has drafts in its next decode. If all ranks vote to
-skip, the drafter does not run (`SyncState.skip_drafts`). If one rank votes against it, all ranks run the drafter,
-because they share its experts. The specification describes the vote and its effect (1.2 and 6.5), but not when a rank
-votes so: the model derives the condition.
-
-The V2 drafter accepts sequences of any length.
+skip, the drafter does not run (`SyncState.skip_drafts`). The specification describes the vote and its effect (1.2 and
+6.5), but not when a rank votes so: the model derives the condition.
 """
 
 from __future__ import annotations
@@ -38,9 +34,7 @@ class DrafterV2(Drafter):
         self.reuses = step.agreement(config, step.graphs(config))
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
-        """Launch all forwards of a step's drafter, or none if the ranks skip them. The caller reads their rows
-        later.
-        """
+        """Launch all forwards of a step's drafter, none if the ranks skip them. The caller reads their rows later."""
         record, local = self.record(), self.of_step.local(batch)
         if self.skips(record, local):
             return []

@@ -1,16 +1,14 @@
 """Expert load balancing: after each interval of steps, ranks move experts until their loads are about equal.
 
-Each rank has two *slots*, and each slot contains one expert. A rank counts the tokens that it sends to each expert. At
-the end of an interval, the ranks sum their counts in an all-reduce on the group `eplb`. From the sum, each rank
-computes the same new placement. Then the rank that has an expert sends it to the rank that gets it. So all ranks have
-to end an interval in the same step (specification 10.1, row 17). A dummy step counts as a step, but its tokens count
-for no expert, because they belong to no request.
+Each rank has two *slots*, and each slot contains one expert. At the end of an interval, the ranks sum the tokens that
+they sent to each expert in an all-reduce on the group `eplb`. So all ranks have to end an interval in the same step
+(specification 10.1, row 17). A dummy step counts as a step, but its tokens count for no expert, because they belong to
+no request.
 
     step         0   1   2   3   4        interval 2, ranks 0 and 1, experts 0 to 3
     placement    0 1 | 2 3           2 0 | 3 1   ...
 
-A placement (the expert of each slot) depends on the loads only. The function `placed` sorts the experts by load. It
-deals them to the ranks in this order, first from rank 0 to the last rank, then back:
+`placed` sorts the experts by load, and deals them to the ranks, forth and back:
 
     >>> placed((5, 9, 1, 7), ranks=2)  # slots 0 and 1 are of rank 0
     (1, 2, 3, 0)
@@ -80,9 +78,7 @@ class ExpertBalance:
         self.main.launch("eplb.count", count, reads=[self.weights], writes=[self.loads, self.used], args=args, cost=0)
 
     def tokens(self, batch: Batch) -> Counter[int]:
-        """The number of tokens for each expert. The value of a token selects its expert; tokens of a dummy do not
-        count.
-        """
+        """The tokens for each expert, selected by their values; those of a dummy do not count."""
         experts, pieces = len(self.placement), () if batch.is_dummy else batch.scheduled
         return Counter(
             value(request, first + at) % experts for request, tokens, first in pieces for at in range(tokens)
@@ -153,9 +149,7 @@ class ExpertBalance:
         return self.of(placement, self.device.index)
 
     def kept(self, placement: Placement) -> tuple[int, ...]:
-        """For each slot of this rank, the slot that contains its new expert so far; -1 if the expert comes from another
-        rank.
-        """
+        """For each slot of this rank, the slot of its new expert so far; -1 if that comes from another rank."""
         before = self.own(self.placement)
         return tuple(before.index(expert) if expert in before else -1 for expert in self.own(placement))
 
@@ -167,9 +161,7 @@ class ExpertBalance014(ExpertBalance):
 
 
 def placed(loads: tuple[int, ...], ranks: int) -> Placement:
-    """Sort the experts by load, and deal them to the ranks in turns of alternating direction. Returns the expert of
-    each slot.
-    """
+    """Deal the experts, by load, to the ranks in turns of alternating direction. Returns the expert of each slot."""
     order = sorted(range(len(loads)), key=lambda expert: (-loads[expert], expert))
     return tuple(
         order[turn * ranks + (ranks - 1 - rank if turn % 2 else rank)] for rank in range(ranks) for turn in range(SLOTS)

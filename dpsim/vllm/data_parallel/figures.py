@@ -1,10 +1,7 @@
 """Figures about the batches of a finished run, for its report: padding, graph modes, and moves of experts.
 
-    tokens scheduled 24, tokens run 32, padded-token overhead 33.3 %, steps by graph mode NONE 1, PIECEWISE 1, FULL 2
-    moves of experts  step 1: 0 to rank 1, 3 to rank 0; step 3: none
-
-The functions of this file read the decisions in the journal of one rank, so the figures show what the rank decided,
-right or wrong.
+tokens scheduled 24, tokens run 32, padded-token overhead 33.3 %, steps by graph mode NONE 1, PIECEWISE 1, FULL 2
+moves of experts  step 1: 0 to rank 1, 3 to rank 0; step 3: none
 """
 
 from __future__ import annotations
@@ -22,10 +19,10 @@ MOVES_LISTED = 8
 
 
 def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[str, Any]:
-    """Compares the tokens that requests needed with the tokens that ranks ran, and counts the steps of each graph mode.
+    """Compares the tokens that requests needed with those that ranks ran, and counts the steps of each graph mode.
 
-    The figures come from the decisions of one rank, and only steps with an agreement have counts. If a rank runs fewer
-    tokens than its scheduler gave it, the missing tokens do not reduce the padding of the other ranks.
+    From the decisions of one rank, in steps with an agreement. Missing tokens of a rank do not reduce the padding of
+    others.
     """
     modes: Counter[str] = Counter()
     real = run = dropped = microbatched = 0
@@ -55,11 +52,9 @@ def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[s
 
 
 def moves_of_experts(journal: Sequence[RawRecord]) -> str:
-    """Lists the moves of experts by the decisions of one rank: the step of each placement, and the experts that change
-    ranks.
+    """Lists the step of each placement, and the experts that change ranks, numbered within their group.
 
-    If experts move while steps run, the text also names the last step before the new experts are in use. The text
-    numbers ranks within the group of the experts.
+    If experts move while steps run, also the last step before the new experts are in use.
     """
     lines: list[str] = []
     before: Placement = ()
@@ -78,7 +73,6 @@ def moves_of_experts(journal: Sequence[RawRecord]) -> str:
 
 
 def _moves(before: Placement, after: Placement) -> list[str]:
-    """The experts that change ranks, in the order of their numbers."""
     return [
         f"{expert} to rank {after.index(expert) // SLOTS}"
         for expert in sorted(after)

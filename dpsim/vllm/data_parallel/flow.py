@@ -1,8 +1,7 @@
 """What a rank of the V1 runner decides by itself, before and after the batch agreement (specification 1.6).
 
-A rank first dispatches without the other ranks: it chooses a CUDA graph for its batch. It sends tokens, mode and graph
-size to the others. After the agreement, it dispatches again with the agreed token count, and may choose only modes that
-the agreement allows. Both decisions are arithmetic on one rank, without a call of the simulated machine:
+A rank chooses a CUDA graph for its batch, and sends its mode and size. After the agreement, it dispatches again with
+the agreed token count, and may choose only modes that the agreement allows. Both decisions are arithmetic on one rank:
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.data_parallel.batch import Source000
@@ -11,9 +10,6 @@ the agreement allows. Both decisions are arithmetic on one rank, without a call 
     >>> mode, descriptor = flow.first_dispatch(Batch(((0, 3, 0),), 3, 3))
     >>> mode.name, descriptor.num_tokens
     ('PIECEWISE', 4)
-
-The class `BatchFlow` contains what all releases share. Where releases differ, it has an abstract method, and a subclass
-for each release defines it. The record of a release (`dpsim.vllm.releases`) names the class:
 
                  dummy batches                   first dispatch without FULL    batches that are not split
     0.14         one token, uniform by force     cascade attention, encoder     those that the caller names
@@ -59,9 +55,7 @@ class BatchFlow(ABC):
         self.dispatcher = self.graphs(config, self.sizes())
 
     def sizes(self) -> tuple[int, ...]:
-        """The graph sizes that sequence parallelism can cut into equal parts; empty in mode NONE. Raises ValueError as
-        `Ladder.sizes` does.
-        """
+        """The sizes that sequence parallelism can cut equally; none in mode NONE. ValueError as `Ladder.sizes`."""
         return tuple(size for size in self.graphs.ladder.sizes(self.config) if size % self.parts == 0)
 
     @property
@@ -77,15 +71,11 @@ class BatchFlow(ABC):
 
     @abstractmethod
     def forbids_full(self, batch: Batch) -> bool:
-        """Whether the first dispatch may not choose FULL for this batch (specification 1.8). The agreement limits the
-        second one.
-        """
+        """Whether the first dispatch may not choose FULL (specification 1.8). The agreement limits the second."""
 
     @abstractmethod
     def may_split(self, batch: Batch) -> bool:
-        """Whether this rank permits microbatches in this step. If one rank does not, no rank splits
-        (specification 3.3).
-        """
+        """Whether this rank permits microbatches. If one does not, no rank splits (specification 3.3)."""
 
     # ---- before the agreement
 
@@ -187,8 +177,9 @@ class Flow014(Flow017):
 
 
 class Flow033(BatchFlow):
-    """Release 0.33: a dummy is as long as a decode, and cascade attention may use any graph. A rank forbids a split if
-    one request reads cache blocks that another request of the step still writes.
+    """Release 0.33: a dummy is as long as a decode, and cascade attention may use any graph.
+
+    A rank forbids a split if one request reads cache blocks that another request of the step still writes.
     """
 
     def dummy_tokens(self) -> int:

@@ -2,7 +2,7 @@
 
 The all-reduce replaces the all-gather and the reduce-scatter of the experts. Each rank allocates a buffer for the rows
 of *all* ranks, with the sizes that it agreed on, and writes only its own rows. If two ranks agreed on different sizes,
-their collectives have different sizes, as in production. The target model and the drafter both run such layers.
+their collectives have different sizes, as in production.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Forwards(ABC):
         """Make one agreement: send this rank's column, and decide from the columns of all ranks."""
 
     async def open_forward(self, num_tokens: int, counts: tuple[int, ...] | None) -> tuple[int, ...]:
-        """The tokens of all ranks, as the metadata of a forward needs them.
+        """The tokens of all ranks, for the metadata of a forward.
 
-        If the caller has no list of counts, the ranks make one more agreement, without padding, graph or microbatches.
-        In the engine, the forward context makes this agreement implicitly (specification 1.8).
+        Without counts, ranks agree once more, without padding, graph or microbatches: the engine's forward context does
+        so implicitly (specification 1.8).
         """
         if counts is None:
             counts = (num_tokens,)
@@ -82,9 +82,7 @@ class Forwards(ABC):
         return buffer, slice(start, start + count)
 
     async def layer_result(self, part: Microbatch, model: str = "") -> HostArray:
-        """Wait for a layer, and record the sum of all rows as a decision, which has to be equal on all ranks. Returns
-        this rank's rows.
-        """
+        """Wait for a layer, record the sum of all rows, equal on all ranks, and return this rank's rows."""
         of = f"{model}." if model else ""
         buffer, mine = part
         result = await buffer.read(f"{of}experts.read")

@@ -4,11 +4,10 @@
 
 Each pair of brackets is a *piece*. In mode PIECEWISE, each piece is a separate CUDA graph, and attention runs eagerly
 between the pieces. In mode FULL, the whole forward is one graph. Each layer ends in the collective of its experts, over
-the rows of all data-parallel ranks. In a graph, the number of these rows is fixed.
+the rows of all data-parallel ranks.
 
-Inputs that differ between steps are in persistent buffers, and a graph reads them in each replay. These inputs are the
-tokens and the metadata of attention (`dpsim.vllm.data_parallel.attention`). The subclass in
-`dpsim.vllm.data_parallel.captured` fills them before each forward.
+Inputs that differ between steps are in persistent buffers, and a graph reads them in each replay
+(`dpsim.vllm.data_parallel.attention`).
 """
 
 from __future__ import annotations

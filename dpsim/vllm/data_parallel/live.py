@@ -1,15 +1,12 @@
 """The batches of one rank whose requests arrive as messages during the run.
 
 If requests arrive as messages, no rank can compute its batches beforehand. So the scheduler of a rank records each
-batch before the step runs. After the step, the witness (`dpsim.vllm.data_parallel.witness`) compares the results with
-the recorded batch:
+batch before the step runs, and the witness compares the results with it. The other ranks count as idle:
 
     >>> own = OwnBatches([Request(0, 5, 2)], dp_index=1, ranks=2, config=EngineConfig())
     >>> own.note(3, Batch(((0, 5, 0),), 5, 5))
     >>> own.steps, [batch.num_tokens for batch in own.batches(3)], own.batches(2)[1] == IDLE
     (4, [0, 5], True)
-
-A rank cannot see the batches of other ranks. In the list of batches, the others count as idle.
 """
 
 from __future__ import annotations
@@ -47,9 +44,7 @@ class OwnBatches(Batches):
         return tuple(own if rank == self.dp_index else IDLE for rank in range(self.ranks))
 
     def extent(self) -> tuple[int, int, int]:
-        """Upper bounds for the case that all requests run on this rank. A decode has one token, and one more for each
-        draft.
-        """
+        """Upper bounds, if all requests run on this rank. A decode has one token, and one more for each draft."""
         q = self.config.uniform_decode_query_len
         positions = max([one.prompt_tokens + one.output_tokens for one in self.requests], default=0) + q
         tokens = sum([max(one.prompt_tokens, q) for one in self.requests])

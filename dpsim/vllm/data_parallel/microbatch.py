@@ -1,10 +1,9 @@
 """Microbatching: which rank may split its batch, and which requests and tokens each microbatch gets (specification
 chapter 3).
 
-If the ranks split the batch of a step into U microbatches, one microbatch computes while another one communicates. A
-layer then has U expert collectives instead of 1. So either every rank splits or none does, and the sizes of the
-microbatches have to be equal on all ranks. Therefore sizes depend on the padded token count and on U only, and the
-boundary between two microbatches may cut a request:
+If the ranks split the batch of a step into U microbatches, one microbatch computes while another one communicates. So
+either every rank splits or none does, and the sizes of the microbatches have to be equal on all ranks. Therefore sizes
+depend on the padded token count and on U only, and the boundary between two microbatches may cut a request:
 
     >>> config = Microbatching(enable_dbo=True)
     >>> wants_microbatching(40, True, config), wants_microbatching(40, False, config)  # 40 decodes; a prefill of 40
@@ -19,10 +18,9 @@ boundary between two microbatches may cut a request:
     >>> padded[1].tokens
     range(500, 1000)
 
-A slice is a range of requests and a range of tokens, and contains no data. `dpsim.vllm.data_parallel.microbatch_inputs`
-cuts the inputs of the model by slices. Release 0.33 also accepts a list of the tokens at which to split. If the last
-microbatch has no real token, the V1 runner does not split. The V2 runner of 0.33 splits all the same, and its last
-microbatch keeps a request without tokens.
+Release 0.33 also accepts a list of the tokens at which to split. If the last microbatch has no real token, the V1
+runner does not split. The V2 runner of 0.33 splits all the same, and its last microbatch keeps a request without
+tokens.
 """
 
 from __future__ import annotations
@@ -36,69 +34,51 @@ from dpsim.vllm.config import Microbatching, RuntimeMode
 
 
 def wants_microbatching(num_tokens: int, uniform_decode: bool, config: Microbatching) -> bool:
-    """Whether this rank wishes to split. Its unpadded token count has to reach the threshold for decodes or for other
-    batches (specification 3.2).
-    """
+    """Whether this rank wishes to split: by its unpadded count, with a threshold for decodes (specification 3.2)."""
     threshold = config.dbo_decode_token_threshold if uniform_decode else config.dbo_prefill_token_threshold
     return config.use_ubatching and num_tokens >= threshold
 
 
 def last_microbatch_empty(num_tokens: int, num_tokens_padded: int, num_ubatches: int) -> bool:
-    """Whether the last of `num_ubatches` equal parts of the padded count has no real token (specification 1.5,
-    step 4).
-    """
+    """Whether the last of `num_ubatches` equal parts has no real token (specification 1.5, step 4)."""
     return num_tokens_padded // num_ubatches * (num_ubatches - 1) >= num_tokens
 
 
 def slice_sizes(num_tokens_padded: int, num_ubatches: int) -> tuple[int, ...]:
-    """The tokens of each microbatch: equal parts, and the last one also has the remainder. The result depends on the
-    arguments only, so it is equal on all ranks (invariant I-UB-2).
-    """
+    """Equal parts; the last also has the remainder. A function of the arguments alone (invariant I-UB-2)."""
     part = num_tokens_padded // num_ubatches
     return (*[part] * (num_ubatches - 1), num_tokens_padded - part * (num_ubatches - 1))
 
 
 class Slice(NamedTuple):
-    """One microbatch of a rank's batch. If a boundary cuts a request, both neighbours contain the request
-    (invariant I-UB-8).
-    """
+    """One microbatch. If a boundary cuts a request, both neighbours contain it (invariant I-UB-8)."""
 
     requests: range
     tokens: range
 
     @property
     def empty(self) -> bool:
-        """Whether the engine's check reports the slice as empty. It does not report a range that ends before its start,
-        which a too large `split` yields.
-        """
+        """As the engine checks: not for a range that ends before its start, which a too large `split` yields."""
         return any(part.start == part.stop for part in self)
 
     def counts(self, ranks: int) -> tuple[int, ...]:
-        """The tokens of each rank in this microbatch. All ranks run equally many, so this rank's own count stands for
-        all (specification 3.6).
-        """
+        """All ranks run equally many tokens, so this rank's own count stands for all (specification 3.6)."""
         return (len(self.tokens),) * ranks
 
 
 class Slices(NamedTuple):
-    """The microbatches of a batch, in order. The last slice of `own` ends with the last real token; in `padded`, it
-    ends with the padding.
-    """
+    """The last slice of `own` ends with the last real token; in `padded`, it ends with the padding."""
 
     own: list[Slice]
     padded: list[Slice]
 
     def for_attention(self, mode: RuntimeMode) -> list[Slice]:
-        """The slices by which attention metadata is cut. A FULL graph was captured with padding, so in mode FULL they
-        include the padding (specification 3.6). Slot mappings and inputs of the model are always cut by `padded`.
-        """
+        """In mode FULL padded, as the capture was (specification 3.6). Inputs and slot mappings are always padded."""
         return self.padded if mode is RuntimeMode.FULL else self.own
 
 
 class PaddedSlices(Slices):
-    """The slices of the V2 runner. It cuts attention metadata by the padded slices in every mode
-    (specification 3.5).
-    """
+    """The V2 runner cuts attention metadata by the padded slices in every mode (specification 3.5)."""
 
     def for_attention(self, mode: RuntimeMode) -> list[Slice]:
         return self.padded
@@ -121,10 +101,9 @@ class Slicing:
         num_ubatches: int,
         split: SplitPoint = None,
     ) -> Slices:
-        """The microbatches of a batch. `num_scheduled_tokens`: the tokens of each request.
+        """`num_scheduled_tokens`: the tokens of each request.
 
-        Raises ValueError if `split` is a list that this release does not accept. Raises AssertionError if the
-        microbatches do not add up to `num_tokens_padded`.
+        ValueError: this release takes no list `split`. AssertionError: the sum is not `num_tokens_padded`.
         """
         starts = [0, *accumulate(num_scheduled_tokens)]
         edges = [0, *self.points(num_tokens_padded, num_ubatches, split), starts[-1]]
@@ -136,9 +115,7 @@ class Slicing:
         return Slices(own, padded)
 
     def points(self, num_tokens_padded: int, num_ubatches: int, split: SplitPoint) -> list[int]:
-        """The first tokens of all microbatches except for the first. They depend on the padded count, because real
-        counts differ between ranks (invariant I-UB-2).
-        """
+        """The first tokens of all but the first, by the padded count: real counts differ between ranks (I-UB-2)."""
         if split is None:
             return list(accumulate(slice_sizes(num_tokens_padded, num_ubatches)[:-1]))
         if not isinstance(split, int):
@@ -146,9 +123,7 @@ class Slicing:
         return [split * part for part in range(1, num_ubatches)]
 
     def slice(self, starts: Sequence[int], first: int, stop: int) -> Slice:
-        """The slice of the tokens from `first` to `stop`. `starts`: the first token of each request, and the number of
-        all tokens.
-        """
+        """The tokens from `first` to `stop`. `starts`: the first token of each request, and the number of all."""
         return Slice(range(self.first_request(starts, first), self.stop_request(starts, stop)), range(first, stop))
 
     def first_request(self, starts: Sequence[int], token: int) -> int:

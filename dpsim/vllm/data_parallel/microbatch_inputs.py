@@ -1,9 +1,8 @@
 """The inputs of a microbatch, cut out of the inputs of its batch (specification 3.6 and 4.8).
 
-The inputs are the metadata of attention and the inputs of the model. For a microbatch, its rows of the metadata have to
-change. The query starts (the first token of each request) begin at zero in each microbatch. If a request continues in
-the next microbatch, its sequence here is shorter by the tokens that follow. Tokens in earlier microbatches still count
-for its length, because the device computes them before:
+For a microbatch, its rows of the attention metadata have to change. The query starts (the first token of each request)
+begin at zero in each microbatch. If a request continues in the next microbatch, its sequence here is shorter by the
+tokens that follow. Tokens in earlier microbatches still count for its length, because the device computes them before:
 
     >>> from dpsim.vllm.data_parallel.microbatch import Slicing
     >>> whole = attention_metadata([3, 5], [10, 0])  # a request of 10 tokens so far, and a new one
@@ -28,10 +27,9 @@ from dpsim.vllm.data_parallel.microbatch import Slice
 
 
 class AttentionMetadata(NamedTuple):
-    """The metadata of a batch or of a microbatch.
+    """`query_start_loc`: the first token of each request, and the number of all, (num_reqs + 1,).
 
-    `query_start_loc`: the first token of each request, and the number of all tokens; shape (num_reqs + 1,). `seq_lens`:
-    the computed and the scheduled tokens of each request, shape (num_reqs,). A padded request has 0.
+    `seq_lens`: the computed and the scheduled tokens of each request, (num_reqs,); 0 for padding.
     """
 
     query_start_loc: HostArray
@@ -45,9 +43,7 @@ class AttentionMetadata(NamedTuple):
 def attention_metadata(
     num_scheduled_tokens: Sequence[int], num_computed_tokens: Sequence[int], num_reqs_padded: int | None = None
 ) -> AttentionMetadata:
-    """Returns the metadata of a whole batch. `num_reqs_padded`: the number of requests with padding; None for no
-    padding.
-    """
+    """Returns the metadata of a whole batch. `num_reqs_padded`: the requests with padding; None for none."""
     scheduled = np.array(num_scheduled_tokens, np.int32)
     tail = (num_reqs_padded or len(scheduled)) - len(scheduled)
     ends = np.cumsum(scheduled, dtype=np.int32)
@@ -66,10 +62,9 @@ class MetadataCut:
     """How the V1 runner cuts metadata. A variant overrides a method."""
 
     def cut(self, whole: AttentionMetadata, one: Slice) -> AttentionMetadata:
-        """Returns the metadata of the microbatch `one`, and leaves the metadata `whole` unchanged.
+        """Returns the metadata of microbatch `one`, and leaves `whole` unchanged.
 
-        Raises AssertionError for an empty slice, and for a slice whose first token is not in its first request. Raises
-        IndexError for a slice with a request beyond the last.
+        AssertionError: `one` is empty, or begins outside of its first request. IndexError: a request beyond the last.
         """
         self.refuse(whole, one)
         starts = self.query_starts(whole, one)
@@ -91,9 +86,7 @@ class MetadataCut:
         )
 
     def query_starts(self, whole: AttentionMetadata, one: Slice) -> HostArray:
-        """The query starts, relative to the first token of the slice and clipped at both ends of the slice
-        (invariant I-UB-9).
-        """
+        """Relative to the slice's first token, and clipped at both its ends (invariant I-UB-9)."""
         starts = whole.query_start_loc[one.requests.start : one.requests.stop + 1]
         return np.clip(starts, one.tokens.start, one.tokens.stop) - np.int32(one.tokens.start)
 
@@ -108,20 +101,17 @@ class MetadataCut:
 
 
 class MetadataCutV2(MetadataCut):
-    """How the V2 runner of 0.33 cuts metadata. It accepts a microbatch without tokens; the lengths of its requests are
-    then those of the batch.
-    """
+    """The V2 runner of 0.33 accepts a microbatch without tokens; its lengths are then those of the batch."""
 
     def refuse(self, whole: AttentionMetadata, one: Slice) -> None:
         return
 
 
 class ModelInputs(NamedTuple):
-    """The inputs of the model, as arrays of any library or as buffers. Each row is a token.
+    """The inputs of the model, as arrays of any library or as buffers; a row is a token.
 
-    `positions`: may have several rows, and each column is then a token. None if the metadata of attention contains the
-    positions. `inputs_embeds`: replace `input_ids` if they are not None. `intermediate_tensors`: hidden states from the
-    pipeline stage before.
+    `positions`: may have several rows, whose columns are tokens; None if the metadata has them. `inputs_embeds` replace
+    `input_ids` if not None. `intermediate_tensors`: hidden states from the stage before.
     """
 
     input_ids: Any
@@ -131,9 +121,7 @@ class ModelInputs(NamedTuple):
 
 
 class InputsCut:
-    """How a runner cuts the inputs of the model, always by padded slices (specification 3.6). A variant overrides a
-    method.
-    """
+    """How a runner cuts the inputs of the model, always by padded slices (specification 3.6)."""
 
     def cut(self, whole: ModelInputs, tokens: range) -> ModelInputs:
         """Returns views of the rows or columns of the tokens."""
@@ -154,7 +142,5 @@ class InputsCut:
         return self.rows(positions, rows) if isinstance(positions, Buffer) else positions[..., rows]
 
     def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
-        """A view of the rows, or None. The check compares with None, because Python cannot convert a larger tensor to a
-        bool.
-        """
+        """Compares with None, because Python cannot convert a larger tensor to a bool."""
         return None if inputs_embeds is None else self.rows(inputs_embeds, rows)

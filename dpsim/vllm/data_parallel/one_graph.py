@@ -1,14 +1,14 @@
 """Checks that an agreement fits one CUDA graph on all ranks, also in a run without captures.
 
-If `config.capture_graphs` is not set, the stand-in for the model runs eagerly. It then accepts all counts and modes,
-also those with which the graphs of different ranks would not match. So a step checks the agreement itself, and raises:
+If `config.capture_graphs` is not set, the stand-in for the model runs eagerly. So it accepts all counts and modes. A
+step checks the agreement itself, and raises:
 
     UnequalCounts   the step has a graph or microbatches, and ranks keep different counts (invariant I-DP-4)
     OtherMode       all ranks sent one mode, and the agreement is another one (invariant I-DP-3)
 
-During its captures, the engine asserts that the agreed mode is the one that all ranks sent (specification 5.6). If the
-ranks never agree on a mode, no session can capture the graphs of this mode. A run without a session checks this for
-each mode beforehand (`BatchFlow.rehearse`). If the ranks sent different modes, the agreement may choose a smaller one.
+During its captures, the engine asserts that the agreed mode is the one that all ranks sent (specification 5.6). A run
+without a session checks this for each mode beforehand (`BatchFlow.rehearse`). If the ranks sent different modes, the
+agreement may choose a smaller one.
 
     >>> refuse_other_mode([1, 2], RuntimeMode.NONE)
     >>> refuse_other_mode([1, 1], RuntimeMode.NONE)

@@ -1,8 +1,7 @@
 """The part of a timeline that one rank may read.
 
-`dp_batch` and `dbo` compute the batches of all ranks before the run, for the checks of the results. A real rank does
-not know the batches of its peers. A variant that reads them agrees without communication, and its proof is worth
-nothing. So a rank gets a view of the timeline that refuses these batches:
+The programs compute the batches of all ranks before the run. A variant that reads those of its peers agrees without
+communication, and its proof is worth nothing. So the view of a rank refuses them:
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.params.arguments import Request
@@ -51,8 +50,6 @@ class OwnPart(Batches):
 
 
 class _OwnBatch(Sequence[Batch]):
-    """The batches of all ranks in one step, of which one rank may read its own."""
-
     def __init__(self, batches: Sequence[Batch], dp_index: int, step: int) -> None:
         self._batches, self._dp_index, self._step = batches, dp_index, step
 

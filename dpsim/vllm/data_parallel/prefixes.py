@@ -1,9 +1,7 @@
 """The prefix cache of one rank: which tokens of a prompt are cached, because another request has the same prefix.
 
-Requests with the same prefix begin with the same tokens, up to the end of the shorter prompt. A block of the prefix
-counts as cached as soon as the scheduler has scheduled the step that writes it. If the scheduler admits another request
-into the same step, this request does not compute the block again. So it *reads blocks that the same step still writes*.
-The cache evicts nothing.
+A block of the prefix counts as cached as soon as the scheduler has scheduled the step that writes it. Another request
+of the same step *reads blocks that the step still writes*. The cache evicts nothing.
 
     >>> cache = PrefixCache(block_size=4)
     >>> cache.note("a", 10)                         # a step that writes ten tokens of the prefix
@@ -27,9 +25,7 @@ CASCADE_REQUESTS = 8
 
 
 class PrefixCache:
-    """The prefix cache of one rank. For each prefix it records the tokens written by earlier steps and by the current
-    step.
-    """
+    """For each prefix, the tokens written by earlier steps and by the current one, on one rank."""
 
     def __init__(self, block_size: int) -> None:
         self.block_size = block_size
@@ -55,9 +51,9 @@ class PrefixCache:
         self._written.update(self._scheduled)
 
     def cascades(self, prefixes: Sequence[str | None], in_common: int) -> bool:
-        """Whether a batch uses cascade attention, which computes attention over a common prefix only once.
+        """Whether attention over a common prefix is computed only once.
 
-        `prefixes`: the prefix of each request. `in_common`: the number of tokens that all requests have computed.
+        `prefixes`: of each request. `in_common`: the tokens that all requests have computed.
         """
         enough = len(prefixes) >= CASCADE_REQUESTS and self._whole(in_common) >= CASCADE_TOKENS
         return enough and len(set(prefixes)) == 1 and prefixes[0] is not None

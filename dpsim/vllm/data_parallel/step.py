@@ -2,15 +2,8 @@
 
 A rank dispatches by itself, that is, it chooses a CUDA graph for its batch. It agrees with the other ranks on mode and
 counts. Then it dispatches again with the agreed count and mode, asserts that the count does not change, and runs the
-forward. The stand-in for the model is one layer for each microbatch (`dpsim.vllm.data_parallel.forward`). A rank's rows
-contain the tokens of its batch, then padding. After the forward, the drafter runs, if the configuration has one. Then
-experts may move (`dpsim.vllm.data_parallel.expert_balance`). A witness compares the results of each step with the batch
-(`dpsim.vllm.data_parallel.witness`).
-
-Each method of `DataParallelStep` makes one decision, so a variant overrides one method. A scenario selects the step by
-protocol and form:
-
-    protocol: {name: dp_batch, form: source-000}
+forward. The stand-in for the model is one layer for each microbatch (`dpsim.vllm.data_parallel.forward`). Then the
+drafter runs, and experts may move.
 """
 
 from __future__ import annotations
@@ -36,10 +29,8 @@ InFlight: TypeAlias = tuple[int, list[Microbatch], list[Microbatch]]
 
 
 class DataParallelStep(Forwards):
-    """The steps of one rank. A step calls the methods in the order of this file.
-
-    `dp_index`: the rank's place in its data-parallel group. `captured`: the class of the captured forward, None for the
-    eager stand-in. `balance`: the class that moves experts; None: experts stay.
+    """The steps of one rank, in the order of this file. `captured` None: the eager stand-in. `balance` None: experts
+    stay.
     """
 
     def __init__(
@@ -136,9 +127,7 @@ class DataParallelStep(Forwards):
         return self.form.settled(table, self.plan(table, local))
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
-        """Returns the table of all columns, int32 of shape (rows, ranks), by one SUM all-reduce over gloo or NCCL
-        (specification 1.4).
-        """
+        """All columns, int32 (rows, ranks), by one SUM all-reduce over gloo or NCCL (specification 1.4)."""
         if self.syncs_on_host():
             table = np.zeros((len(column), self.host.size), np.int32)
             table[:, self.host.index] = column

@@ -1,5 +1,5 @@
-"""One step of the V2 runner in release 0.33: the ranks agree first, then each looks up the graph once
-(specification 1.7).
+"""One step of the V2 runner in release 0.33: the ranks agree first, then each looks up the graph once (specification
+1.7).
 
 Except for the agreement, the step is that of the V1 runner (`dpsim.vllm.data_parallel.step`). In every configuration,
 the ranks agree over gloo by recursive doubling. If the last microbatch has no real token, it runs all the same; the V1
@@ -11,10 +11,6 @@ The step raises two errors that the engine does not check, because their effect 
 
     EmptyReplay    a FULL graph of microbatches runs over a microbatch without a real token (invariant I-DP-7)
     EagerInGraph   a batch that has to run eagerly runs in a graph (specification 1.8)
-
-A scenario selects the step by protocol and form:
-
-    protocol: {name: dp_batch, form: v2-0.33}
 """
 
 from __future__ import annotations
@@ -45,9 +41,7 @@ class EagerInGraph(AssertionError):
 
 
 class DataParallelStepV2(DataParallelStep):
-    """The steps of one rank. `state`: the record of the last agreement; None for a single rank. `num_tokens`: the
-    tokens that this rank runs in the step, with padding.
-    """
+    """`state`: of the last agreement; None for a single rank. `num_tokens`: this rank's, with padding."""
 
     agreement: type[AgreementV2] = AgreementV2
     graphs: type[CandidateTable] = CandidateTable
@@ -55,10 +49,7 @@ class DataParallelStepV2(DataParallelStep):
     num_tokens = 0
 
     async def coordinate(self, batch: Batch) -> Execution:
-        """Agree with the other ranks, and look up the graph from the columns of all.
-
-        Raises EmptyReplay or EagerInGraph if this rank's batch may not run in the graph.
-        """
+        """Agree, then look up the graph. EmptyReplay, EagerInGraph: this rank's batch may not run in it."""
         agreement, local = self.agreement(self.config, self.graphs(self.config)), self.local(batch)
         wished = chosen = agreement.first_dispatch(local)
         if self.host.size > 1:
@@ -74,9 +65,7 @@ class DataParallelStepV2(DataParallelStep):
         return Execution(plan, plan.mode, chosen.num_tokens, batch, chosen.key)
 
     def local(self, batch: Batch) -> LocalV2:
-        """What this rank sends. A dummy counts as one request that decodes. A batch with encoder inputs runs eagerly
-        (specification 1.8).
-        """
+        """A dummy is one decode. A batch with encoder inputs runs eagerly (specification 1.8)."""
         uniform = self.flow.q if self.flow.uniform(batch) else None
         eager = batch.force_eager or batch.encoder_reqs > 0
         may_split = self.config.use_ubatching and batch.allow_microbatching
@@ -84,15 +73,11 @@ class DataParallelStepV2(DataParallelStep):
         return LocalV2(batch.num_tokens, max(batch.num_reqs, 1), uniform, may_split, no_drafts, need_eager=eager)
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
-        """Returns the table of all columns, int32 of shape (rows, ranks), by point-to-point swaps
-        (specification 1.4).
-        """
+        """All columns, int32 (rows, ranks), by point-to-point swaps (specification 1.4)."""
         return await sum_over(self.host, self.own_table(column), "dp.agree")
 
     def own_table(self, column: tuple[int, ...]) -> HostArray:
-        """A table of zeros with this rank's column. It is contiguous; otherwise the rank would reduce by another
-        protocol than its peers.
-        """
+        """Contiguous; otherwise the rank would reduce by another protocol than its peers."""
         table = np.zeros((len(column), self.host.size), np.int32)
         table[:, self.host.index] = column
         return table

@@ -3,10 +3,7 @@
     column of three numbers, SUM over dp_cpu -> tokens of this rank, counts of all ranks, mode
 
 In release 0.17, a rank without tokens has no dummy batch: it sends zero tokens. If the ranks agree on mode NONE, it
-still runs one token, so that it has a row in the collectives of the experts. A scenario selects the step by protocol
-and form:
-
-    protocol: {name: dp_batch, form: v2-0.17}
+still runs one token, so that it has a row in the collectives of the experts.
 
 Simplified: this step has no microbatches, no drafter and no captures.
 """

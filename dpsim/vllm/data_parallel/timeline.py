@@ -1,14 +1,12 @@
 """Requests to batches: the scheduler of each rank, a small model of vLLM's continuous batching, on a virtual clock.
 
-The clock ticks every `step_duration`. Requests go round-robin over the data-parallel ranks in the order of their
-arrival. In each tick, the scheduler of a rank first schedules running requests: one decode, or the next chunk of a
-prompt. Then it admits waiting requests, as long as its token budget and its slots allow, as vLLM's V1 scheduler does.
+The batches depend only on the requests and the configuration. The clock ticks every `step_duration`. Requests go
+round-robin over the data-parallel ranks in the order of their arrival. In each tick, the scheduler of a rank first
+schedules running requests: one decode, or the next chunk of a prompt. Then it admits waiting requests, as long as its
+token budget and its slots allow, as vLLM's V1 scheduler does.
 
 A step is a tick in which *some* rank has work. Ranks without work run a dummy in this step. Ticks in which no rank has
 work are not steps: the clock jumps to the next arrival.
-
-The batch of every rank in every step depends only on the requests and the configuration. So it is the same on every
-backend and under every schedule of the ranks.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> timeline = Timeline([Request(0, 5, 2), Request(0, 3, 1)], ranks=2, config=EngineConfig(), step_ns=20_000_000)
@@ -61,9 +59,7 @@ class Batch(NamedTuple):
         return len(self.scheduled)
 
     def uniform_decode(self, q: int) -> bool:
-        """Whether every request has exactly q tokens (specification 1.6 a), or the caller forces the batch to count as
-        such.
-        """
+        """Whether every request has exactly q tokens (specification 1.6 a), or the caller forces it."""
         return self.forced_uniform or (self.max_query_len == q and self.num_tokens == q * max(self.num_reqs, 1))
 
 
@@ -186,9 +182,7 @@ class Batches(ABC):
 
     @abstractmethod
     def extent(self) -> tuple[int, int, int]:
-        """Upper bounds: the number of requests, the positions of the longest request, and the tokens of the largest
-        batch.
-        """
+        """Upper bounds: the requests, the positions of the longest, and the tokens of the largest batch."""
 
     @abstractmethod
     def cached_prefixes(self) -> Mapping[int, int]:
@@ -196,10 +190,9 @@ class Batches(ABC):
 
 
 class Timeline(Batches):
-    """All batches of all ranks, computed at construction. `own`: the configurations of data-parallel ranks that differ
-    from `config`.
+    """All batches of all ranks. `own`: configurations of ranks that differ from `config`.
 
-    Raises ValueError for a request without a prompt token or without an output token.
+    ValueError: a request without a prompt token or without an output token.
     """
 
     def __init__(

@@ -1,13 +1,10 @@
 """A witness: it compares the results of a rank's steps with the batches of its scheduler.
 
-Ranks may agree on all sizes, and a rank may still run fewer tokens than its scheduler gave it. This happens if the
-agreed counts are too small, or if the rank reads the wrong entry. The engine does not check it (specification 1.10,
-invariant I-DP-6). So a rank hands its own rows to a witness, after the collective of the experts has summed the rows of
-all ranks. The witness compares the rows with the tokens of the batch. It takes the batch from the scheduler and not
-from the step, because the step may be wrong.
+Ranks may agree on all sizes, and still run fewer tokens than scheduled (invariant I-DP-6). So a rank hands its own rows
+to a witness, after the collective of the experts has summed the rows of all ranks. It takes the batch from the
+scheduler and not from the step, because the step may be wrong.
 
-The witness raises the first difference that it finds. A finding of the class CRASH has the name of the exception, for
-example CRASH:DROPPEDTOKENS:
+It raises the first difference, as a finding such as CRASH:DROPPEDTOKENS:
 
     DroppedTokens   a scheduled token is missing from the output
     WrongSum        a row has another value, or a row of padding is not zero
@@ -39,9 +36,7 @@ class WrongSum(WrongRows):
 
 
 class WrongCache(WrongRows):
-    """A cache differs from what the steps wrote, because a kernel wrote into a row of another request
-    (invariant I-ES-7).
-    """
+    """A cache differs from what the steps wrote: a kernel wrote into another request's row (I-ES-7)."""
 
 
 class Witness:
@@ -52,9 +47,7 @@ class Witness:
         self.next_step = 0
 
     def check_step(self, step: int, parts: Sequence[HostArray], now: int) -> None:
-        """Compare this rank's own rows of a step, one array for each microbatch. `now`: the step of the rank. Raises
-        DroppedTokens or WrongSum.
-        """
+        """Compare this rank's rows, one array a microbatch. `now`: its step. Raises DroppedTokens, WrongSum."""
         if step != self.next_step:
             self._left_out(step)
         self.next_step = step + 1
@@ -72,11 +65,7 @@ class Witness:
         self._left_out(self.timeline.steps)
 
     def cache(self, rows_of: HostArray) -> None:
-        """Compare a cache after all steps. It has a row for each request, and a last row for padding, which the check
-        ignores.
-
-        Raises WrongCache.
-        """
+        """Compare a cache after all steps: a row a request, and an ignored one for padding. Raises WrongCache."""
         expected = np.zeros_like(rows_of)
         for step in range(self.timeline.steps):
             for request, tokens, first in self.timeline.batches(step)[self.dp_index].scheduled:
@@ -89,7 +78,6 @@ class Witness:
             )
 
     def _left_out(self, stop: int) -> None:
-        """Raises DroppedTokens if this rank skipped a step that has tokens."""
         for step in range(self.next_step, stop):
             tokens = self.timeline.batches(step)[self.dp_index].num_tokens
             if tokens:

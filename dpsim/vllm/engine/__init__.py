@@ -12,7 +12,6 @@ Services and loops that follow these rules:
 layout.py         all participants, by name and number
 scheduler.py      the requests of one engine
 forward.py        the forward of a step
-workers.py        the workers of an engine besides the first
 pause.py          calls of a client to an engine: pause, resume, sleep
 answers.py        messages of an engine to its clients
 request_counts.py counts of an engine's requests, which front ends use to balance load

@@ -3,7 +3,7 @@
     while await has_unfinished_requests():     # all ranks ask the group, equally often
         await step()                           # a batch, or a dummy if only others have work
 
-The job distributes its requests over the ranks in turn. A variant overrides a method of `OfflineLoop`.
+The job distributes its requests over the ranks in turn.
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ UNPAUSED = PauseState.UNPAUSED
 class OfflineEngine:
     """The rules of one rank's engine in a batch job: it has no coordinator and no loop (specification 2.8).
 
-    Each rank runs `while has_unfinished_requests(): step()`, as a batch job with an external launcher does. The
-    condition is a reduction over all ranks: the MAX of whether each rank has work. So while any rank has work, a rank
-    without work continues the loop, and its step is a dummy batch.
-
         >>> engine = OfflineEngine()
         >>> engine.contribution(unfinished=False)
         (0,)
@@ -38,8 +34,7 @@ class OfflineEngine:
         >>> engine.step(), engine.step()
         ('dummy', 'model')
 
-    There are no waves, and the ranks reduce before every step. All ranks have to call both functions equally often. The
-    engine does not notice a rank that calls once more or once less than its peers.
+    There are no waves, and the ranks reduce before every step. All ranks have to call both functions equally often.
     """
 
     op: ClassVar[Op] = "max"
@@ -52,18 +47,14 @@ class OfflineEngine:
         return (int(unfinished),)
 
     def reduced(self, total: Numbers, unfinished: bool) -> bool:
-        """The result of `has_unfinished_requests`. `total`: the reduced numbers. `unfinished`: whether this rank has
-        work.
-        """
+        """`total`: the reduced numbers. `unfinished`: whether this rank has work."""
         (anybody,) = total
         if anybody and not unfinished:
             self.should_execute_dummy_batch = True
         return bool(anybody)
 
     def step(self) -> Literal["dummy", "model"]:
-        """The kind of the next step. A dummy batch yields no outputs. A request that arrives before a dummy waits for
-        the next step.
-        """
+        """A dummy yields no outputs; a request that arrives before it waits for the next step."""
         dummy, self.should_execute_dummy_batch = self.should_execute_dummy_batch, False
         return "dummy" if dummy else "model"
 

@@ -1,8 +1,7 @@
 """A front end's view of waves and load: to which engine it sends a request, and when it informs the coordinator.
 
-A *wave* is a period in which all engines of the group run in lockstep. A front end receives the wave and the request
-counts of all engines from the coordinator, so both may be out of date. It adds its wave to each request, and the engine
-compares it with its own wave (specification 2.2 and 2.5).
+Counts and wave come from the coordinator, and may be out of date. The engine compares the wave of a request with its
+own (specification 2.2 and 2.5).
 
     >>> client = ClientView(engines=[0, 1, 2])
     >>> client.update_counts(((0, 3), (1, 0), (0, 4)), wave=2, running=False)
@@ -11,27 +10,17 @@ compares it with its own wave (specification 2.2 and 2.5).
     >>> client.send()  # a sent request counts as waiting, and all engines are awake
     Sending(engine=1, wave=2, first_request=None)
 
-Since release 0.28, the load of an engine is the larger of two numbers. One number is the front end's own unfinished
-requests there, times the number of front ends. The other one is the engine's published requests. If the KV cache is
-more than half full, waiting requests count more. After each choice, the front end starts its next search one engine
-further:
+Since 0.28, the load is the larger of the published requests, and of the front end's own unfinished ones times the front
+ends. If the KV cache is more than half full, waiting requests count more. The next search starts one engine further:
 
     >>> client = ClientView033(engines=[0, 1, 2])
     >>> client.update_counts(((2, 3, 0.75), (0, 6, 0.9), (0, 7, 0.0)), wave=2, running=True)
     >>> client.score(0), client.choose()  # 5 requests, and 2 * 6 * 0.25
     (8.0, 1)
 
-The function `engines_of` returns the engines among which a front end chooses. They depend on who balances the load:
-
     internal    all: the front end balances
     hybrid      those of its node: it balances among them, and an outer balancer among nodes
     external    its own: an outer balancer decides
-
-The releases:
-
-    ClientView       0.14, 0.24: 4 * waiting + running, from a fixed first engine
-    ClientView028    0.28, 0.31: the larger load, from the engine behind the last first one
-    ClientView033    0.33: the same without `FirstRequest`, as the engine informs the coordinator itself
 
 Sources: specification 2.5; the engine's own code for the effects of an abort and of a request for a named engine.
 """
@@ -127,9 +116,7 @@ class ClientView:
         return float(WAITING_WEIGHT * waiting + running)
 
     def _chosen(self, engine: int) -> None:
-        """Until new counts arrive, count the request as waiting, once for each front end, because each of them sends
-        about as many.
-        """
+        """Until new counts arrive, each front end counts for all, because each sends about as many requests."""
         waiting, *others = self.load[engine]
         self.load[engine] = (waiting + self.clients, *others)
 

@@ -1,8 +1,7 @@
 """The coordinator's rules: which engines it wakes, and what it publishes to the front ends (specification 2.2 and 2.5).
 
-A *wave* is a period in which all engines of the group run in lockstep. An engine or a front end reports to the
-coordinator that a wave begins or is over. The coordinator then wakes all engines, and publishes the new state to all
-front ends. Requests do not pass through the coordinator.
+An engine or a front end reports that a wave begins or is over; the coordinator wakes all engines and publishes the
+state.
 
     >>> coordinator = Coordination(engines=2)
     >>> for one in coordinator.start_wave(engine=1, wave=0):
@@ -14,13 +13,12 @@ front ends. Requests do not pass through the coordinator.
     >>> coordinator.wave_complete(engine=0, wave=0)
     [Sent(to='front', message=Published(counts=None, wave=1, running=False))]
 
-In each step, an engine also sends the counts of its requests. The coordinator publishes the counts when no other
-message has arrived for a while. The counts of one step arrive from several engines. When the first counts of a later
+The coordinator publishes the counts when no other message has arrived for a while. When the first counts of a later
 step arrive, the coordinator saves the complete counts of the step before, and publishes those first.
 
-The releases differ in three points. If a group grows, only 0.14 sets its state to not running. Since 0.28, an engine
-also publishes the usage of its KV cache. The first request of a front end starts the group up to 0.28. In 0.31 it wakes
-the engines without a change of the state, and 0.33 ignores it.
+If a group grows, only 0.14 sets its state to not running. Since 0.28, an engine also publishes the usage of its KV
+cache. The first request of a front end starts the group up to 0.28. In 0.31 it wakes the engines without a change of
+the state, and 0.33 ignores it.
 """
 
 from __future__ import annotations
@@ -57,9 +55,7 @@ class Sent(NamedTuple):
 
 
 class FirstRequest(NamedTuple):
-    """Message from a front end: it sent a request to engine `exclude`, and in its view the engines are idle in
-    `wave`.
-    """
+    """From a front end: it sent a request to `exclude`, and in its view the engines are idle in `wave`."""
 
     exclude: int | None
     wave: int
@@ -137,9 +133,7 @@ class Coordination:
         return [*sent, self._state(None)] if (self.current_wave, self.engines_running) != before else sent
 
     def scale(self, engines: int) -> list[Sent]:
-        """Set the number of engines. The coordinator reads an engine's message of the same poll only at the next
-        poll.
-        """
+        """Set the number of engines. An engine's message of the same poll waits for the next."""
         more = engines - len(self._counts)
         if more > 0:
             self._counts += [self.idle] * more
@@ -170,9 +164,7 @@ class Coordination:
     # ---- the effect of a message
 
     def _first_request(self, event: FirstRequest) -> Changed:
-        """Wake the engines. If the front end's wave is over, its request may be on an engine that is idle, so wake all
-        engines.
-        """
+        """If the front end's wave is over, its request may be on an engine that is idle, so wake all engines."""
         if not self.enable_wave_coordination or self.engines_running:
             return None
         self.engines_running = True
@@ -206,7 +198,6 @@ class Coordination:
         self._counts_changed = True
 
     def _later_step(self) -> None:
-        """Save the counts of all engines when the first counts of a later step arrive."""
         if self._counts_changed:
             self._counts_of_step_before = tuple(self._counts)
 
@@ -221,8 +212,8 @@ class Coordination024(Coordination):
 class Coordination028(Coordination024):
     """Release 0.28: counts include the usage of the KV cache.
 
-    Without lockstep, the steps of different engines are unrelated, so the coordinator does not save the counts of a
-    step. It ignores counts of an engine that the group does not have, because the group may have shrunk.
+    Without lockstep, steps of engines are unrelated, so it saves no counts of a step. It ignores counts of an engine
+    that the group lacks, because the group may have shrunk.
     """
 
     idle: ClassVar[Load] = (0, 0, 0.0)
@@ -238,9 +229,7 @@ class Coordination028(Coordination024):
 
 
 class Coordination031(Coordination028):
-    """Release 0.31: a first request wakes engines without setting the state to running, because a paused engine drops
-    the wake.
-    """
+    """Release 0.31: a first request wakes engines without the state running: a paused engine drops the wake."""
 
     def _first_request(self, event: FirstRequest) -> Changed:
         running = self.engines_running

@@ -5,14 +5,11 @@
     ("counts", engine, step, wave, waiting, running, usage)                from engines, usage since 0.28
     ("ECHO", client)                   from an engine, back to the client: the group has seen all its messages
 
-The class `Coordination` (`dpsim.vllm.engine.coordination`) decides what follows from a message. In the engine, the
-coordinator waits up to 100 ms for a message before it publishes counts. Here it publishes them as soon as its mailbox
-is empty. A message within the 100 ms may arrive before or after, and an exploration tries both orders. Simplified: the
-engine also repeats its last message every five seconds.
+In the engine, the coordinator waits up to 100 ms for a message before it publishes counts. Here it publishes them as
+soon as its mailbox is empty; an exploration tries both orders. Simplified: the engine also repeats its last message
+every five seconds.
 
-When all front ends have sent STOP, the coordinator sends STOP to all engines and ends. An engine ends when it has
-received STOP and is idle. It receives STOP after every wake, because the coordinator sends both. So no wake follows
-STOP.
+When all front ends have sent STOP, the coordinator sends STOP to all engines and ends. STOP follows every wake.
 
 Source: specification 2.5.
 """

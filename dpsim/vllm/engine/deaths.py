@@ -4,9 +4,8 @@
     the coordinator watches  all front ends
     a front end watches      all engines and the coordinator
 
-A front end is the parent of the other processes, as vLLM's launcher is, and ends last. So if a front end is gone, it
-has died. An engine that ends normally sends LEFT to the others before, and the coordinator sends STOP. If a participant
-ends because of a death, those that watch it end, too. So the news reaches participants that do not watch the first one.
+A front end is the parent of the other processes, as vLLM's launcher is, and ends last. An engine that ends normally
+sends LEFT to the others before, and the coordinator sends STOP.
 
     >>> parents(Layout(size=2, workers=1, frontends=1)), children(Layout(size=2, workers=1, frontends=1))
     ((3,), (0, 1, 2))

@@ -1,8 +1,7 @@
 """The finish sync: how engines in lockstep agree whether the group continues to run (specification 2.4).
 
-While a group runs, every iteration of the engines' loop counts as a step. Some steps are sync points. At a sync point,
-all engines reduce a few numbers, and each computes from the result whether the group continues. Between two sync
-points, all engines continue without a message. The releases reduce different numbers:
+At a sync point, engines reduce a few numbers. Step and numbers are equal on all, so is the verdict (I-EL-3, I-EL-13).
+The releases reduce different numbers:
 
     FinishFlag   one number: has unfinished work; MAX        source 003, 0.14 to 0.20
     PauseVotes   two: unfinished work, pause pending; SUM    0.24, and 0.33 with a sync point in the first step
@@ -16,9 +15,6 @@ points, all engines continue without a message. The releases reduce different nu
     Verdict(running=True, consensus=False)
     >>> sync.verdict((0, 3))
     Verdict(running=False, consensus=True)
-
-At a finish sync, the step number and the reduced numbers are equal on all engines, and the rules read nothing else. So
-all engines reach the same verdict (invariants I-EL-3 and I-EL-13).
 """
 
 from __future__ import annotations
@@ -31,9 +27,7 @@ Numbers = tuple[int, ...]
 
 
 class Verdict(NamedTuple):
-    """The result of a sync. `running`: whether the group continues. `consensus`: whether every rank has a pause
-    pending.
-    """
+    """`running`: the group continues. `consensus`: every rank has a pause pending."""
 
     running: bool
     consensus: bool
@@ -94,9 +88,7 @@ class PauseVotes(FinishSync):
 
 
 class PauseVotes033(PauseVotes):
-    """Release 0.33: as in 0.24, but the first step of a wave is also a sync point. So a pause of an idle group needs
-    only one forward (example A-26).
-    """
+    """Release 0.33: the first step of a wave syncs, so a pause of an idle group needs one forward (A-26)."""
 
     INTERVAL = 16
 

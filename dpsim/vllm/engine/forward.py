@@ -6,15 +6,10 @@
 
 Each forward of a rank needs one forward of every other rank, so ranks that launch different numbers of forwards hang
 (invariant I-EL-1). A real forward checks its result, which contains the tokens of all ranks and the version of each
-rank's weights. A user calls `update_weights` between a pause and a resume. This call is a collective of all engines on
-another communicator, and writes the weights that forwards read.
+rank's weights. `update_weights`, between pause and resume, is a collective of all engines.
 
-An engine core is also its first worker. For each operation, it sends a message to its other workers, as vLLM's executor
-does by RPC (`dpsim.vllm.engine.workers`). It waits for their answers to `synchronize` and `update_weights`, but not to
-a forward.
-
-The program of a whole engine replaces `EngineForward` by another class with the same methods: `execute`, `dummy`,
-`synchronize`, `update_weights`.
+An engine core is also its first worker, and calls the others (`EngineWorker`) by messages. It waits for their answers
+to `synchronize` and `update_weights`, but not to a forward (specification 2.7).
 """
 
 from __future__ import annotations
@@ -33,9 +28,7 @@ RPC = "rpc"
 
 
 class EngineForward:
-    """The forwards of one worker. `others`: the ranks of the other workers, if this worker is the first of its
-    engine.
-    """
+    """The forwards of one worker. `others`: the other workers, if this one is the first of its engine."""
 
     def __init__(self, rank: Rank, others: Sequence[int] = ()) -> None:
         self.rank = rank
@@ -132,3 +125,38 @@ def write(weights: Any, version: int) -> None:
 def forward(weights: Any, hidden: Any, tokens: int) -> None:
     """Kernel: write this rank's tokens, plus `MANY` times the version of its weights."""
     hidden[:] = tokens + weights * MANY
+
+
+class EngineWorker:
+    """One worker. `engine`: the rank of its engine's first worker."""
+
+    def __init__(self, rank: Rank, engine: int, forward: EngineForward) -> None:
+        self.rank = rank
+        self.engine = engine
+        self.forward = forward
+
+    async def run(self) -> None:
+        """Run calls until the engine sends "stop". Raises TypeError for an unknown call."""
+        calls = self.rank.mailbox(RPC)
+        self.rank.step = 0
+        while True:
+            match await calls.get("worker.idle", idle=True):
+                case "execute", int(tokens):
+                    await self.forward.execute(tokens)
+                    self.rank.step += 1
+                case ("dummy",):
+                    await self.forward.dummy()
+                    self.rank.step += 1
+                case ("synchronize",):
+                    await self.forward.synchronize()
+                    self.answer()
+                case "update_weights", int(version):
+                    await self.forward.update_weights(version)
+                    self.answer()
+                case ("stop",):
+                    return
+                case call:
+                    raise TypeError(f"rank {self.rank.rank} knows no call {call!r}")
+
+    def answer(self) -> None:
+        self.rank.send(self.engine, RPC, "done", "worker.answer")

@@ -7,10 +7,8 @@
     DRAIN     wait until the coordinator reports that the engines do not run
     WAIT      wait for all requests so far
 
-A `Plan` has the actions of each front end, sorted by time. During the run, a message ("CONTROL", what, ...) to the
-mailbox "outputs" may add an action. Before a front end sends a request, it reads the messages of the coordinator; these
-may be out of date. At the end, the front end waits for all its requests, and sends STOP. If a request never starts, the
-run hangs.
+Before a front end sends a request, it reads the messages of the coordinator; these may be out of date. At the end, the
+front end waits for all its requests, and sends STOP.
 
 Sources: specification 2.1 and 2.5.
 """

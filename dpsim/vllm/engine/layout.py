@@ -24,9 +24,7 @@ FRONTEND = "frontend"
 
 @dataclass(frozen=True)
 class Layout:
-    """The participants. `size`: the number of engines. `workers`: the workers of each engine. `frontends`: the API
-    servers.
-    """
+    """`size`: the engines. `workers`: those of each engine. `frontends`: the API servers."""
 
     size: int
     workers: int
@@ -43,9 +41,7 @@ class Layout:
 
     @property
     def stops(self) -> int:
-        """The number of STOP messages that an engine receives: one from the coordinator or, without one, one from each
-        front end.
-        """
+        """The STOP messages of an engine: one of the coordinator or, without one, of each front end."""
         return 1 if self.coordinated else self.frontends
 
     def engine(self, rank: int) -> int:

@@ -10,11 +10,10 @@ One iteration (specification 2.3):
     end             continue the wave or end it, and inform the coordinator
 
 An engine is idle from the end of a wave until a message starts the next one. It then makes no collective (invariant
-I-EL-4). During a wave, an engine without requests makes forwards without tokens. The loop sets `rank.step` to the
-number of its iterations with a forward. All engines of a running group make equally many of these iterations (invariant
-I-EL-1). So a step number means the same step on all engines, and a check can compare their decisions.
+I-EL-4). During a wave, an engine without requests makes forwards without tokens. `rank.step` counts iterations with a
+forward, which are equally many on all engines (I-EL-1). So a step number means the same step on all engines.
 
-Each method of `EngineLoop` makes one decision, and a variant overrides one of them. Sources: specification 2.2 to 2.7.
+Sources: specification 2.2 to 2.7.
 """
 
 from __future__ import annotations
@@ -97,9 +96,7 @@ class EngineLoop:
     # ---- messages
 
     async def take_messages(self) -> bool:
-        """Wait until there is work, and process all messages received so far. Returns False if the engine has to
-        end.
-        """
+        """Wait for work, and process all messages so far. Returns False if the engine has to end."""
         while not self.has_work():
             await self.control.idle()
             if self.stops == self.layout.stops:
@@ -213,9 +210,7 @@ class EngineLoop:
         return tuple(map(int, total))
 
     def end(self, was_running: bool) -> None:
-        """End the wave, or continue it. Raises AssertionError if the wave ends while this engine has work
-        (invariant I-EL-6).
-        """
+        """End the wave, or continue it. AssertionError: it ends while this engine has work (invariant I-EL-6)."""
         running = self.waves.engines_running
         assert running or not self.unfinished(), f"engine {self.index} has work left as the wave ends (I-EL-6)"
         for out in self.waves.end_iteration(was_running):

@@ -4,9 +4,8 @@ waits.
     main      watch, start monitor   forward ... all_reduce ...... Aborted: fail all requests, EngineDeadError
     monitor   get .............................. ("gone", 1): abort all communicators, ("GONE", ...) to the input queue
 
-The main thread of an engine waits either in a communicator or at its input queue. When a participant dies, the monitor
-aborts all communicators, so that a wait in one of them raises Aborted. It also sends a message to the input queue. So
-the engine ends, whichever participant died, and whatever the main thread was doing. The monitor receives:
+When a participant dies, the monitor aborts all communicators, so that a wait in one of them raises Aborted. It also
+sends a message to the input queue. The monitor receives:
 
     ("gone", actor)     from the machine: end this engine, unless the actor has announced its end with LEFT
     ("LEFT", actor)     from an engine that ends normally; from its own main thread: the monitor ends
@@ -35,10 +34,9 @@ this one, even if the monitor receives a notice a moment later.
 
 
 class Monitor:
-    """The monitor of one engine. `why`: the reason to end, or "". `shut_down`: whether a front end asked for the end.
+    """The monitor of one engine. `why`: the reason to end, or "". `shut_down`: a front end asked for it.
 
-    `boxes`: the mailboxes in which the main thread waits for messages. `hosts` and `devices`: the communicators in
-    which it waits.
+    The main thread waits for messages in `boxes`, and in the communicators `hosts` and `devices`.
     """
 
     boxes: ClassVar[tuple[str, ...]] = ("input",)

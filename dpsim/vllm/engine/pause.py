@@ -7,7 +7,7 @@
     UPDATE_WEIGHTS    a collective of all engines outside of the loop, only while all are paused
 
 A client sends a call to all engines and waits for all answers. If an engine cannot do a call, it answers with the
-error, and continues. Two examples are an unknown call, and RESUME while a pause is not complete.
+error, and continues.
 
 Before 0.33, an engine answers a pause while its last forward may still run on the device. So an update of the weights
 races with this forward (`Control024`).

@@ -1,9 +1,7 @@
 """The counts of an engine's requests, which the engine sends to the coordinator (specification 2.3 and 2.5).
 
-An engine sends its counts when they have changed, with the numbers of the step and the wave. The coordinator publishes
-them when no other message has arrived for a while (`Coordination.published`). So the counts by which a front end
-balances the load were correct at some time, and may be out of date. vLLM's method is `_maybe_publish_request_counts`.
-The releases:
+An engine sends its counts when they have changed, with the numbers of the step and the wave. They may be out of date
+when a front end balances by them. The releases:
 
     Untold              never: front ends balance by the requests that they have sent themselves
     RequestCounts       behind each step: 0.14
@@ -23,9 +21,7 @@ from dpsim.vllm.engine.waves import EngineWaves
 
 
 class RequestCounts:
-    """The counts of one engine. `index`: its data-parallel rank. `last`: the last counts sent, waiting and running
-    requests.
-    """
+    """The counts of engine `index`. `last`: the last sent, waiting and running requests."""
 
     def __init__(self, rank: Rank, index: int, waves: EngineWaves, scheduler: Scheduler) -> None:
         self.rank, self.index, self.waves, self.scheduler = rank, index, waves, scheduler

@@ -4,16 +4,13 @@
     monitor   get .................... ("gone", 2): abort the groups of all
 
 In a step of this program, the ranks agree on the host, and then make an all-to-all on the device, as expert parallelism
-does. If a rank dies, the others cannot complete the all-to-all. So the monitor thread of each rank aborts the
-communicators. The survivors then use groups without the dead rank. They repeat steps from the first one that some
-survivor has not completed.
+does. If a rank dies, the monitor thread of each rank aborts the communicators. The survivors use groups without the
+dead rank, from the first step that some of them has not completed.
 
-In the agreement, each rank writes its own column of a table. The column of the dead rank stays zero, so a survivor has
-to ignore it. Otherwise the zeros change the decision: the minimum of the modes, the comparison of the tokens, or their
-maximum.
+In the agreement, survivors have to ignore the column of the dead rank, whose zeros would change the decision.
 
 The program survives one death and raises an error at a second. A rank that has completed all steps waits for all
-others, sends LEFT, and ends. LEFT means that all ranks have completed all steps.
+others, sends LEFT, and ends.
 
     protocol: dp_survivors
     faults: [{kind: die, rank: 2, at: {site: survivors.all_to_all, ordinal: 0}}]
@@ -43,10 +40,9 @@ MODE = 2
 
 
 class Groups:
-    """The communicators of a rank: those of all ranks, or those without the dead rank.
+    """The communicators of all ranks, or those without the dead one, with their own stream and buffers.
 
-    Each set has its own stream and buffers. Work on the old stream may never complete, or may still write to the old
-    buffers.
+    The reason: work on the old stream may never complete, or may still write to the old buffers.
     """
 
     def __init__(self, rank: Rank, dead: int | None) -> None:
@@ -60,11 +56,9 @@ class Groups:
 
 
 class Outcome:
-    """Why a monitor aborts the communicators of one set. `dead`: the rank that died meanwhile. `over`: all ranks have
-    completed all steps. `lost`: two ranks are dead.
+    """Why a monitor aborts one set. `dead`: the rank that died. `over`: all steps are complete. `lost`: two are dead.
 
-    Each set has its own, because a later notice may arrive while the main thread still reads the first. The monitor
-    writes it before the abort, and the main thread reads it after the abort.
+    One for each set, because a later notice may arrive while the main thread still reads the first.
     """
 
     def __init__(self) -> None:
@@ -182,9 +176,7 @@ class Survivor:
         return int((await self.using.host.all_reduce(sent, op="min", site="survivors.meet"))[0])
 
     async def step(self) -> None:
-        """Run one step of the living ranks. Raises AssertionError if they agree on something wrong, or a message is
-        missing.
-        """
+        """One step of the living ranks. AssertionError: they agree on something wrong, or a message is missing."""
         living = self.using.host.ranks
         table = np.zeros((2, self.setup.size), np.int32)
         table[:, self.rank.rank] = MODE, self.made + 1

@@ -3,14 +3,11 @@
     protocol: {name: engine_watched}
     faults: [{kind: die, rank: 1, at: {site: dp.agree, ordinal: 2}}]
 
-In `engine_watched`, no wait may last without end, not even that of an idle engine. So if a participant does not notice
-a death, the run hangs. If an engine dies, its front end answers each unfinished request with an error, also those that
-it has not sent yet. It then raises EngineDeadError, which names the dead engine. All other participants end in the same
-way. Without a death, the run ends as that of `engine`, but a front end waits until the engines and the coordinator have
-ended.
+In `engine_watched`, no wait may last without end, not even that of an idle engine. If an engine dies, its front end
+answers each unfinished request with an error, also those that it has not sent yet. It then raises EngineDeadError,
+which names the dead engine.
 
-Front ends have one more action than in `engine`: ("SHUTDOWN",). It ends all engines in the middle of their steps, and
-unfinished requests end with an error. The normal end is a drain: it waits for all requests, and then stops.
+One more action of front ends, ("SHUTDOWN",), ends all engines in the middle of their steps, with an error.
 
 Sources: specification chapter 9 (invariant I-ST-10).
 """
@@ -35,9 +32,7 @@ ANSWERED, FAILED, UNHEALTHY = "frontend.answered", "frontend.failed", "frontend.
 
 
 class WatchedLoop(EngineLoop):
-    """The loop of one engine. It reports its own exceptions to the front ends. If it is killed, the machine
-    reports it.
-    """
+    """It reports its own exceptions to the front ends; the machine reports a kill."""
 
     idle = False
     monitor: ClassVar[type[Monitor]] = Monitor
@@ -91,9 +86,7 @@ class WatchedLoop(EngineLoop):
 
 
 class WatchedCoordinator(Coordinator):
-    """The coordinator. A front end that is gone has died, because otherwise it would have waited for the
-    coordinator.
-    """
+    """A front end that is gone has died: otherwise it would have waited for the coordinator."""
 
     idle = False
 
@@ -112,10 +105,9 @@ class WatchedCoordinator(Coordinator):
 
 
 class WatchedFrontEnd(FrontEnd):
-    """A front end, which is the parent of engines and coordinator. `healthy`: the state that it reports to its clients.
+    """The parent of engines and coordinator. `healthy`: what it reports to its clients. `left`: who is gone.
 
-    `left`: the participants that are gone. `leaving`: those that announced a normal end. `owed`: requests that have
-    neither an answer nor an error yet, also those that it has not sent.
+    `leaving`: who announced a normal end. `owed`: requests without answer or error, also those not yet sent.
     """
 
     def __init__(self, *given: Any) -> None:

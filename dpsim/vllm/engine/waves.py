@@ -16,16 +16,6 @@ work on any rank. Waves have numbers, so an engine can recognise a late wake for
     >>> engine.engines_running, engine.current_wave, engine.step_counter
     (False, 1, 0)
 
-The class `EngineWaves` neither waits nor stores requests. The engine's loop calls it in each iteration as follows:
-
-    was_running = engine.engines_running
-    ...                                                   # add, start_dp_wave, pause, resume: as messages arrive
-    if engine.at_sync_point():                            # after a step, real or dummy
-        engine.synced(reduced(engine.contribution(unfinished), engine.op))
-    else:
-        engine.no_sync()
-    send(engine.end_iteration(was_running))
-
 Releases:
 
     Release014  the coordinator wakes the engines; an engine reports a request of a wave that is over
@@ -186,9 +176,7 @@ class EngineWaves:
 
 
 class Release014(EngineWaves):
-    """Release 0.14 and source page 003. Front ends report first requests to the coordinator. An engine only reports a
-    request whose wave is over.
-    """
+    """0.14 and page 003: front ends report first requests; an engine only one whose wave is over."""
 
     sync_form = FinishFlag
 

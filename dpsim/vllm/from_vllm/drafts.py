@@ -29,20 +29,14 @@ DRAFTERS = ("eagle", "eagle3", "draft_model")
 
 
 class Drafts(NamedTuple):
-    """The translated settings.
-
-    `config`: fields of the scenario. `notes`: remarks about methods that the scenario replaces by another kind.
-    """
+    """`config`: fields of the scenario. `notes`: remarks about methods that the scenario replaces by another kind."""
 
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 def drafts(settings: Settings) -> Drafts:
-    """Returns the speculative decoding of a command.
-
-    Raises ScenarioError for an unknown method, and for settings without a number of draft tokens.
-    """
+    """Raises ScenarioError for an unknown method, and for settings without a number of draft tokens."""
     given = {name: value for name, value in settings.values.items() if name.startswith("speculative_config.")}
     if not given:
         return Drafts({})
@@ -64,10 +58,6 @@ def drafts(settings: Settings) -> Drafts:
 
 
 def _method_of(model: str) -> str:
-    """Returns the method that vLLM selects by a model's name.
-
-    Raises ScenarioError if the name does not determine a method.
-    """
     name = model.lower()
     for part, method in (("eagle3", "eagle3"), ("eagle", "eagle"), ("ngram", "ngram")):
         if part in name:
@@ -76,7 +66,6 @@ def _method_of(model: str) -> str:
 
 
 def _kind(method: str) -> tuple[str, tuple[str, ...]]:
-    """Returns dpsim's kind of a method, and notes about the replacement. Raises ScenarioError for an unknown method."""
     if method in HOST:
         return "ngram", () if method == "ngram" else (
             f"speculative method {method} as ngram: the host proposes drafts",

@@ -33,7 +33,7 @@ OTHER = "of the environment, such as kernels, logs and devices"
 def read_environment(
     environment: Mapping[str, str], ignored: dict[str, str], release: str | None
 ) -> dict[str, tuple[str, str]]:
-    """Returns the settings from variables, each with its variable and value. Adds ignored variables to `ignored`.
+    """Returns settings, each with its variable and value; adds others to `ignored`.
 
     Raises ScenarioError for a refused variable, and for a name that is similar to a known one.
     """

@@ -28,10 +28,9 @@ _TAKES: dict[str, Takes] = {"": "switch", "=": "value", "=?": "optional", "=*": 
 
 @dataclass(frozen=True)
 class CommandFlag:
-    """One flag.
+    """`names`: vLLM's spellings, the long one first. `about`: the field that the flag sets, or why it sets none.
 
-    `names`: vLLM's spellings, the long one first. `about`: the field that the flag sets, or the reason why it sets
-    none. `reads`: how the command parses its values: as words, as whole numbers, or as numbers of tokens such as `8k`.
+    `reads`: the values are words, whole numbers, or numbers of tokens such as `8k`.
     """
 
     names: tuple[str, ...]

@@ -34,20 +34,14 @@ _PLAIN_KEYS = {
 
 
 class Graphs(NamedTuple):
-    """The translated settings.
-
-    `config`: fields of the scenario. `notes`: remarks about fields that follow from other settings.
-    """
+    """`config`: fields of the scenario. `notes`: remarks about fields that follow from other settings."""
 
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 def graphs(settings: Settings) -> Graphs:
-    """Returns the CUDA graphs of a command.
-
-    Raises ScenarioError for an unknown mode, and for PIECEWISE graphs if vLLM does not cut the model into pieces.
-    """
+    """Raises ScenarioError for an unknown mode, and for PIECEWISE if vLLM does not cut the model into pieces."""
     config: dict[str, Any] = {}
     for key, name in _PLAIN_KEYS.items():
         value = settings.get(f"compilation_config.{key}", None)
@@ -78,7 +72,6 @@ def graphs(settings: Settings) -> Graphs:
 
 
 def _mode(settings: Settings) -> CUDAGraphMode | None:
-    """Returns the given mode of graphs, also if the command uses a spelling of an older release."""
     given = settings.get("compilation_config.cudagraph_mode", None)
     if given is None and settings.get("compilation_config.full_cuda_graph", False) is True:
         return CUDAGraphMode.FULL
@@ -95,7 +88,6 @@ def _mode(settings: Settings) -> CUDAGraphMode | None:
 
 
 def _compiled(settings: Settings) -> int:
-    """Returns the compilation mode, 0 to 3."""
     level = settings.get("optimization_level", 2)
     if level not in range(4):
         raise ScenarioError(f"{settings.typed['optimization_level']}: expected a level from 0 to 3, got {level}")

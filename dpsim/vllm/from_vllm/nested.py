@@ -3,11 +3,7 @@
     --compilation-config '{"cudagraph_mode": "FULL", "pass_config": {"enable_sp": true}}'
     --compilation-config.cudagraph_mode FULL -cc.pass_config.enable_sp=true
 
-Both command lines above give the same mapping of dotted keys. The translation refuses an unknown key by name, like an
-unknown flag.
-
-    >>> flat({"cudagraph_mode": "FULL", "pass_config": {"enable_sp": True}}, "compilation_config")
-    {'cudagraph_mode': 'FULL', 'pass_config.enable_sp': True}
+Both give the same mapping of dotted keys. An unknown key is refused by name.
 
 Source: vLLM's `CompilationConfig`, `SpeculativeConfig` and `EPLBConfig`; specification chapter 8.0 (fields).
 """
@@ -94,10 +90,7 @@ KEYS: dict[str, dict[str, str]] = {
 
 
 def flat(value: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Returns the values by dotted key.
-
-    It flattens a nested mapping only if the table contains its inner keys; `pass_config` is the only such mapping.
-    """
+    """Returns the values by dotted key. Only `pass_config`, whose inner keys the table has, is flattened."""
     keys = KEYS[field]
     found: dict[str, Any] = {}
     for key, inner in value.items():
@@ -109,10 +102,7 @@ def flat(value: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def fate(flag: str, field: str, key: str) -> str:
-    """Returns the use of a key; inner keys of a known key share its use.
-
-    Raises ScenarioError for an unknown key and for a refused key.
-    """
+    """The use of a key, which inner keys share. ScenarioError for an unknown or a refused key."""
     keys = KEYS[field]
     while (fate_text := keys.get(key)) is None and "." in key:
         key = key.rpartition(".")[0]

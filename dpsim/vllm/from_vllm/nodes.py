@@ -3,19 +3,18 @@
     # node 0                                              # node 1
     vllm serve m -dp 4 -dpl 2 -dpa 10.0.0.1               vllm serve m --headless -dp 4 -dpl 2 -dpr 2 -dpa 10.0.0.1
 
-vLLM compares a hash of some settings when engines start, and refuses to start if they differ. It does not notice
-differences in other settings (specification chapter 8.4; mutant M-CF-14 in docs/keys.md). Then ranks have different
-settings, and a run shows the effect. A user starts one command on each node. This module reads all commands, and
-refuses them if they do not start each data-parallel replica exactly once.
+vLLM compares a hash of some settings when engines start, and refuses to start if they differ. Other differences become
+settings of ranks (specification 8.4; M-CF-14 in docs/keys.md). The commands have to start each replica exactly once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from dpsim.contract.words import counted, ranks_text
 from dpsim.scenario.errors import ScenarioError, shown
-from dpsim.vllm.config import ParallelConfig
+from dpsim.vllm.config import EngineConfig, ParallelConfig, Surroundings, Topology, differing
 from dpsim.vllm.from_vllm.read import ASSIGNMENT, Settings, plain, read, served
 from dpsim.vllm.from_vllm.shell import commands
 
@@ -27,10 +26,7 @@ OF_A_NODE = {
 
 
 def nodes(text: str, release: str | None = None) -> list[Settings]:
-    """Returns the settings of each command that serves.
-
-    Raises ScenarioError if no command serves, or if two commands do not fit together.
-    """
+    """The settings of each command that serves. ScenarioError if none serves, or if two do not fit together."""
     found = [read(words, release) for words in _serving(text)]
     if not found:
         raise ScenarioError(_nothing_serves(text))
@@ -42,7 +38,6 @@ def nodes(text: str, release: str | None = None) -> list[Settings]:
 
 
 def _serving(text: str) -> Iterator[list[str]]:
-    """Yields the commands that serve, each with the variables that the script exported before it."""
     exported: list[str] = []
     for words in commands(text):
         if words[0] == "export":
@@ -58,7 +53,6 @@ def _nothing_serves(text: str) -> str:
 
 
 def _same(first: Settings, other: Settings, number: int) -> None:
-    """Raises ScenarioError for two commands that vLLM would refuse together."""
     for name in differing_settings(first, other):
         if name.partition(".")[0] in ParallelConfig.model_fields:
             raise ScenarioError(f"{difference(first, other, name, number)}; vLLM refuses to start")
@@ -80,7 +74,6 @@ def difference(first: Settings, other: Settings, name: str, number: int) -> str:
 
 
 def _all_replicas(found: Sequence[Settings]) -> None:
-    """Raises ScenarioError unless each replica starts once, or each node once if a replica runs on several nodes."""
     total = int(found[0].get("nnodes", 1))
     if total > 1:
         _once([{int(settings.get("node_rank", 0))} for settings in found], total, "node", "--node-rank")
@@ -111,3 +104,39 @@ def _once(parts: Sequence[set[int]], total: int, what: str, flag: str) -> None:
         raise ScenarioError(
             f"{flag}: no command has {what} {started} of {total}; give the commands of all {counted(total, what)}"
         )
+
+
+def by_rank(
+    every: Sequence[Settings], configs: Sequence[Mapping[str, Any]], topology: Topology
+) -> tuple[dict[int, dict[str, Any]], list[str]]:
+    """Returns the section `config_by_rank`, and a remark for each setting in which a command differs from the first.
+
+    Raises ScenarioError for a difference that vLLM notices, and if one replica runs on several nodes.
+    """
+    first = EngineConfig.model_validate(configs[0])
+    found: dict[int, dict[str, Any]] = {}
+    remarks: list[str] = []
+    for number, (settings, config) in enumerate(zip(every, configs, strict=True), 1):
+        other = EngineConfig.model_validate(config)
+        own = {name: value for name, value in other if value != getattr(first, name)}
+        if not own:
+            continue
+        differences = [difference(every[0], settings, name, number) for name in differing_settings(every[0], settings)]
+        around = Surroundings.of_rank()
+        noticed = differing(first.parallel_config(topology, around), other.parallel_config(topology, around))
+        if noticed:
+            raise ScenarioError(f"{differences[0]}; vLLM refuses to start, as {noticed[0]} is not the same")
+        if settings.get("nnodes", 1) > 1 or topology.pipeline_parallel_size > 1:
+            raise ScenarioError(
+                f"{differences[0]}; dpsim models different settings only for whole replicas of dp_batch"
+            )
+        ranks = [
+            replica * topology.replica_size + rank
+            for replica in sorted(replicas_of(settings, topology.data_parallel_size))
+            for rank in range(topology.replica_size)
+        ]
+        found |= dict.fromkeys(ranks, other.model_dump(mode="json", include=set(own)))
+        remarks += [
+            f"{line}: so {ranks_text(ranks)} have different settings; vLLM does not notice" for line in differences
+        ]
+    return found, remarks

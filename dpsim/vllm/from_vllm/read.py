@@ -32,11 +32,9 @@ _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30
 
 @dataclass
 class Settings:
-    """The settings of a command.
+    """`values`: each setting, by vLLM's name. `typed`: as the user spelled it, by the same names.
 
-    `values`: the value of each setting, by vLLM's name. `typed`: the spelling that the user typed, by the same names.
-    `ignored` and `checked`: flags as typed, each with the reason. `overruled`: by name, a flag and its value that an
-    environment variable overrides.
+    `ignored`, `checked`: flags as typed, with the reason. `overruled`: by name, what an environment variable overrides.
     """
 
     model: str = ""
@@ -64,7 +62,6 @@ def plain(value: Any) -> str:
 
 
 def _typed(flag: str, value: Any) -> str:
-    """Returns a flag with its value; a switch has only its name."""
     return flag if isinstance(value, bool) and "." not in flag else f"{flag} {plain(value)}"
 
 
@@ -114,13 +111,11 @@ def read(words: Sequence[str], release: str | None = None) -> Settings:
 
 
 def _dash(words: Sequence[str]) -> str:
-    """Returns a hint if a text processor has replaced two hyphens by one dash."""
     other = any(word.startswith(DASHES) for word in words)
     return "; a flag begins with the sign -" if other else ""
 
 
 def _read_flag(settings: Settings, given: Sequence[str], at: int) -> int:
-    """Reads the flag at position `at` with its values. Returns the position of the next flag."""
     typed, equals, value = given[at].partition("=")
     name, _, key = normal(typed).partition(".")
     if found := re.fullmatch(r"-O(\d)", typed):
@@ -146,7 +141,6 @@ def _read_flag(settings: Settings, given: Sequence[str], at: int) -> int:
 
 
 def _values(given: Sequence[str], at: int, flag: CommandFlag) -> tuple[list[str], int]:
-    """Returns the following words that are values of the flag, and the position after them."""
     most = len(given) if flag.takes == "values" else 1
     start = at
     while at < len(given) and at - start < most and not re.match(r"--?[A-Za-z]", given[at]):
@@ -180,7 +174,6 @@ def _put(settings: Settings, flag: CommandFlag, typed: str, key: str, values: li
 
 
 def _put_keys(settings: Settings, flag: CommandFlag, typed: str, key: str, value: str) -> None:
-    """Stores each key of a flag with JSON as a separate setting."""
     base = typed.partition(".")[0]
     if not key and re.fullmatch(r"\d", value) and flag.field == "compilation_config":
         settings.put("optimization_level", typed, int(value))
@@ -202,7 +195,7 @@ def _put_keys(settings: Settings, flag: CommandFlag, typed: str, key: str, value
 
 
 def _listed(value: Any) -> list[Any]:
-    """Returns the list that a key with a plus extends. If the old value is no list, the key replaces it, as in vLLM."""
+    """If the old value is no list, the key replaces it, as in vLLM."""
     return list(value) if isinstance(value, list | tuple) else []
 
 
@@ -217,7 +210,6 @@ def _json(typed: str, value: str) -> dict[str, Any]:
 
 
 def _loose(value: str) -> Any:
-    """Returns the value of a dotted key: JSON, or a word."""
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
     try:

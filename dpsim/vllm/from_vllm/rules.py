@@ -1,13 +1,11 @@
 """The rules by which vLLM refuses a command before it starts anything.
 
 `dpsim.vllm.config` contains the rules of the parallel configuration. This module checks them once for each node, with
-the settings of the node. It also contains rules of the classes that surround this configuration, such as `VllmConfig`.
+the settings of the node, and others such as `VllmConfig`'s (specification 8.2).
 
     >>> from dpsim.vllm.from_vllm.read import read
     >>> problems(read(["vllm", "serve", "m", "-dp", "2", "--enable-dbo"]))[0].partition(": ")[0]
     'vLLM refuses this (rule of VllmConfig'
-
-This module contains no rules about the machine or the model. Source: specification chapter 8.2 (validation).
 """
 
 from __future__ import annotations

@@ -21,10 +21,7 @@ _PLAIN = re.compile(r"[^\s\\'\";|&<>]+")
 
 
 def commands(text: str) -> list[list[str]]:
-    """Returns the commands of a script, each as its words, without redirections.
-
-    Raises ScenarioError for a quote that the script never closes.
-    """
+    """The commands of a script as words, without redirections. ScenarioError for a quote that never closes."""
     found: list[list[str]] = [[]]
     at = 0
     while at < len(text):
@@ -48,7 +45,7 @@ def commands(text: str) -> list[list[str]]:
 
 
 def _joined(found: list[list[str]]) -> list[list[str]]:
-    """Returns the commands without empty ones; words that begin with a flag belong to the previous command."""
+    """A paste of lines may lack the backslashes, so words that begin with a flag belong to the previous command."""
     every: list[list[str]] = []
     for words in filter(None, found):
         if words[0].startswith("-") and every:
@@ -59,7 +56,6 @@ def _joined(found: list[list[str]]) -> list[list[str]]:
 
 
 def _word(text: str, at: int) -> tuple[str, int]:
-    """Returns the word that begins at position `at`, without its quotes, and the position after it."""
     parts: list[str] = []
     while at < len(text) and not text[at].isspace() and text[at] not in ";|&":
         if plain := (_PLAIN.match(text, at) or _PLACEHOLDER.match(text, at)):
@@ -79,10 +75,6 @@ def _word(text: str, at: int) -> tuple[str, int]:
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
-    """Returns the text between the quote at position `at` and the closing quote, and the position after it.
-
-    Between double quotes, a backslash escapes the next character.
-    """
     quote, start = text[at], at
     parts: list[str] = []
     at += 1

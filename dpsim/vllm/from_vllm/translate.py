@@ -27,11 +27,10 @@ from dpsim.scenario.to_world import prepare
 from dpsim.scenario.yaml.writer import dump_scenario
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.config.forms import rules_of
-from dpsim.vllm.from_vllm.by_rank import by_rank
 from dpsim.vllm.from_vllm.drafts import ON_DEVICE, drafts
 from dpsim.vllm.from_vllm.flags import USED
 from dpsim.vllm.from_vllm.graphs import graphs
-from dpsim.vllm.from_vllm.nodes import nodes
+from dpsim.vllm.from_vllm.nodes import by_rank, nodes
 from dpsim.vllm.from_vllm.read import Settings, plain
 from dpsim.vllm.from_vllm.rules import ASYNC_EXECUTORS, parallel_problems, problems
 from dpsim.vllm.from_vllm.worlds import NEWEST, RACING, adapted, candidates, checked, form_of, load, main_protocol
@@ -89,10 +88,7 @@ def from_vllm(text: str, release: str | None = None, protocol: str | None = None
 
 
 def all_of(text: str, release: str | None = None) -> tuple[list[Translated], list[str]]:
-    """Returns the scenarios of `--protocol all`, and a remark for each program that it leaves out, with the reason.
-
-    The scenario of the program that runs the steps is the first one.
-    """
+    """The scenarios of `--protocol all`, that of the steps first, and why it leaves out other programs."""
     sizes = nodes(text, release or NEWEST)[0].values
     first, *others = candidates(sizes)
     made, left_out = [from_vllm(text, release, first)], []
@@ -105,7 +101,7 @@ def all_of(text: str, release: str | None = None) -> tuple[list[Translated], lis
 
 
 def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapping[str, Any]) -> None:
-    """Raises ScenarioError with all that vLLM would refuse. The scenario reports values of a wrong type later."""
+    """Wrong types pass, because the scenario reports them later."""
     found = [line for settings in every for line in problems(settings)]
     try:
         of_all, sizes = EngineConfig.model_validate(config), Topology.model_validate(topology)
@@ -117,7 +113,6 @@ def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapp
 
 
 def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
-    """Raises ScenarioError for settings that vLLM accepts and that no program of dpsim models."""
     if settings.get("prefill_context_parallel_size", 1) > 1:
         typed = settings.typed["prefill_context_parallel_size"]
         raise ScenarioError(f"{typed}: dpsim has no ranks of context parallelism; expected 1")
@@ -137,7 +132,6 @@ def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
 
 
 def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dict[str, Any], list[str]]:
-    """Returns the section `config`, and notes about settings that follow from other settings."""
     of_graphs, of_drafts = graphs(settings), drafts(settings)
     names = [about.partition(",")[0].removeprefix("config.") for _, about, _ in USED if about.startswith("config.")]
     config = {name: settings.values[name] for name in names if name in settings.values}
@@ -162,7 +156,6 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
 
 
 def _rules(release: str | None) -> dict[str, Any]:
-    """Returns the field with the rules of a release, if they are not the default."""
     record, default = of_name(release), EngineConfig.model_fields["parallel_rules"].default
     if record is None or isinstance(record.config, Absent) or rules_of(record.config) == default:
         return {}
@@ -170,7 +163,7 @@ def _rules(release: str | None) -> dict[str, Any]:
 
 
 def _eplb(settings: Settings) -> dict[str, Any]:
-    """Returns the keys of `eplb_config`; in older releases some of them are separate flags."""
+    """In older releases some keys of `eplb_config` are separate flags."""
     for flag, key in OLD_EPLB.items():
         if flag in settings.values:
             settings.put(f"eplb_config.{key}", settings.typed[flag], settings.values[flag])
@@ -178,21 +171,17 @@ def _eplb(settings: Settings) -> dict[str, Any]:
 
 
 def _fault_tolerance(settings: Settings) -> dict[str, Any]:
-    """Returns the keys of `fault_tolerance_config`; any key switches fault tolerance on."""
+    """Any key switches fault tolerance on."""
     keys = _keys(settings, "fault_tolerance_config.")
     return {"enable_fault_tolerance": True, "fault_tolerance_config": keys} if keys else {}
 
 
 def _keys(settings: Settings, prefix: str) -> dict[str, Any]:
-    """Returns the keys of a flag with JSON, without the prefix."""
     return {name.removeprefix(prefix): value for name, value in settings.values.items() if name.startswith(prefix)}
 
 
 def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
-    """Returns why scheduling is asynchronous by default, or None if something forbids it.
-
-    Asynchronous scheduling is vLLM's default since release 0.14.
-    """
+    """Asynchronous scheduling is vLLM's default since release 0.14. None: something forbids it."""
     method = settings.get("speculative_config.method", None) if drafted else None
     forbids = (
         settings.get("pipeline_parallel_size", 1) > 1,
@@ -228,8 +217,6 @@ def _scenario(
 
 
 def _with_flags(problems: str, settings: Settings) -> str:
-    """Returns the problems with the flags that the user typed, instead of the paths in a scenario."""
-
     def flag(found: re.Match[str]) -> str:
         return f"{settings.typed.get(found[1], found[0].removesuffix(':'))}:"
 
@@ -238,7 +225,6 @@ def _with_flags(problems: str, settings: Settings) -> str:
 
 
 def _of_environment(settings: Settings) -> list[str]:
-    """Returns notes about flags that an environment variable overrides."""
     return [
         f"{variable} {plain(settings.values[name])}: it overrides {flag} {plain(value)}"
         for name, (flag, value) in settings.overruled.items()
@@ -247,14 +233,13 @@ def _of_environment(settings: Settings) -> list[str]:
 
 
 def _of_models(every: Sequence[Settings]) -> list[str]:
-    """Returns a note if nodes name different models: two paths of one model, or a mistake."""
+    """Different models are two paths of one model, or a mistake."""
     models = list(dict.fromkeys(one.model for one in every))
     message = f"one model on all nodes: the commands name {', '.join(plain(model or 'none') for model in models)}"
     return [message] if len(models) > 1 else []
 
 
 def _of_defaults(settings: Settings, config: Mapping[str, Any]) -> list[str]:
-    """Returns notes about defaults that apply because neither the command nor `config` sets a value."""
     notes = []
     default = EngineConfig()
     left = [name for name in ("max_num_seqs", "max_num_batched_tokens") if name not in config]
@@ -280,6 +265,5 @@ def _remarks(every: Sequence[Settings], notes: Sequence[str]) -> list[str]:
 
 
 def _by_reason(flags: Mapping[str, str]) -> list[str]:
-    """Returns one line for each reason, in the order of the command."""
     reasons = dict.fromkeys(flags.values())
     return [f"{', '.join(flag for flag, why in flags.items() if why == reason)}: {reason}" for reason in reasons]

@@ -1,8 +1,7 @@
 """Makes a small workload that exercises a deployment: prompts, decodes, and ranks without work.
 
-In each step, one request arrives for each replica, and the requests end at different times. So some ranks are idle
-before others begin, and after others end. If the deployment splits batches, all requests arrive at once instead. Then
-each replica has enough requests to split its decodes, and long enough prompts to split its prefills.
+In each step, one request arrives for each replica, and they end at different times, so some ranks idle. If the
+deployment splits batches, all requests arrive at once instead.
 
     >>> workload(EngineConfig(), replicas=2, longest=None)["synthetic"]["requests"]
     9
@@ -24,10 +23,7 @@ MOST = 50_000
 
 
 def workload(config: EngineConfig, replicas: int, longest: int | None) -> dict[str, Any]:
-    """Returns the section `workload` of a scenario.
-
-    `longest` limits the tokens of a request, prompt and output together; None means no limit.
-    """
+    """Returns the section `workload`. `longest`: tokens of a request, prompt and output; None: no limit."""
     if config.use_ubatching:
         return _many_at_once(config, replicas, longest)
     output = {"min": 2, "max": 12}
@@ -55,17 +51,13 @@ def _many_at_once(config: EngineConfig, replicas: int, longest: int | None) -> d
 
 
 def _most(config: EngineConfig, longest: int | None) -> int | None:
-    """Returns the largest number of tokens of a request, or None without a limit.
-
-    In a pipeline, two decodes of a request may be in flight beyond its tokens, and they need KV cache blocks, too.
-    """
+    """In a pipeline, two decodes of a request may be in flight beyond its tokens, and need KV cache blocks, too."""
     blocks, ahead = config.num_gpu_blocks_override, 2 * config.uniform_decode_query_len
     limits = [longest, None if blocks is None else max(blocks * config.block_size - ahead, 2)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _within(synthetic: dict[str, Any], most: int | None) -> dict[str, Any]:
-    """Returns the workload with shorter prompts and outputs, if there is a limit for both together."""
     if most is None:
         return synthetic
     output = min(synthetic["output_tokens"]["max"], max(most // 2, 1))

@@ -1,8 +1,7 @@
 """The programs that can run a deployment, the form of each, and a workload for it.
 
 In `dp_batch` and `pp_tokens` the ranks agree on each step, so the order of few events can vary. In the other programs
-many events race: front ends wake engines, engines start, and messages overtake each other. A workload for those
-programs contains two short requests, so that an exploration of two engines terminates.
+many events race. Their workload contains two short requests, so that an exploration of two engines terminates.
 
     >>> form_of("engine", "0.33"), form_of("whole_engine_dp", "0.33"), form_of("whole_engine_dp", "0.24")
     ('0.33', 'current', '0.24')
@@ -64,10 +63,9 @@ def form_of(protocol: str, release: str) -> str:
 
 
 def front_ends(every: Sequence[Settings]) -> int:
-    """Returns the number of API servers of all nodes: `--api-server-count`, or vLLM's default.
+    """`--api-server-count` of all nodes; by default one for each engine that a front end can select.
 
-    By default vLLM starts one API server for each engine that a front end can select. Source: `vllm serve` of release
-    0.33, entrypoints/cli/serve.py.
+    Source: `vllm serve` of release 0.33, entrypoints/cli/serve.py.
     """
     first = every[0]
     replicas = first.get("data_parallel_size", 1)

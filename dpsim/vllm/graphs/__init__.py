@@ -3,10 +3,9 @@
 sizes.py        the token counts that have a graph, by release
 dispatcher.py   the V1 runner's dispatcher, which chooses a graph for a batch, in four releases
 manager.py      the graph manager of source page 004: its sizes, its choice at run time, its captures
-managed.py      this manager with the interface of the V1 runner's dispatcher
 capture.py      the inputs of a capture: query starts, sequence lengths, inert requests
 candidates.py   the V2 runner's graphs, and its choice among them
 
-The package captures nothing, and its functions depend on the configuration only, not on a rank. So data-parallel steps
-and pipeline stages both use it. Source: specification chapter 5.
+The package captures nothing, and its functions depend on the configuration only, not on a rank. Source: specification
+chapter 5.
 """

@@ -3,8 +3,7 @@
 There are three kinds of graphs: FULL graphs of mixed batches, FULL graphs of uniform decodes, and PIECEWISE graphs.
 Each kind has its own sizes. For a token count, the candidates are the smallest large enough graph of each kind, and
 FULL comes before PIECEWISE. The batch runs in the first candidate that is compatible with it. The V2 runner rounds the
-sizes of decode graphs itself, so configured sizes need not be multiples of q, the tokens of a decode. In the V1
-dispatcher, they have to be.
+sizes of decode graphs itself, so configured sizes need not be multiples of q, the tokens of a decode.
 
     >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 5, 8), max_num_seqs=6, num_speculative_tokens=1)
     >>> table = CandidateTable(config)
@@ -15,7 +14,7 @@ dispatcher, they have to be.
 
 If the requests of a FULL graph share its tokens evenly, the runner captures a second graph of the same size, for
 several microbatches. If the ranks split a batch, its tokens select the smallest large enough graph, and the batch runs
-in the second graph of this size. If that does not fit, the batch runs eagerly:
+in the second graph of this size.
 
     >>> few = config.model_copy(update={"dbo_decode_token_threshold": 2})
     >>> CandidateTable(few).split_graph(2, 4, 2, num_ubatches=2)
@@ -35,9 +34,7 @@ from dpsim.vllm.graphs.sizes import Ladder033
 
 
 class BatchDescriptor(NamedTuple):
-    """A graph, or the counts of a batch without a graph. `num_reqs`: the requests for which the graph has room, None
-    for any number. `uniform_token_count`: the tokens that each request must have, None for any.
-    """
+    """A graph, or a batch without. `num_reqs`: room for requests. `uniform_token_count`: of each. None: any."""
 
     mode: RuntimeMode
     num_tokens: int
@@ -60,9 +57,7 @@ class BatchDescriptor(NamedTuple):
 
 
 class CandidateTable:
-    """The graphs of one configuration, equal on every rank. `sizes`: token counts in any order; by default those of the
-    configuration. `captured`: whether the capture is over; before, every batch runs eagerly.
-    """
+    """The graphs, equal on every rank. `sizes`: by default the configuration's. Before `captured`, all is eager."""
 
     def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None, *, captured: bool = True) -> None:
         mode, most = config.cudagraph_mode, config.max_num_seqs
@@ -81,9 +76,7 @@ class CandidateTable:
             self.mixed = [BatchDescriptor(mode.mixed_mode, size, min(size, most) if full else None) for size in given]
 
     def decode_sizes(self, sizes: Sequence[int]) -> list[int]:
-        """The sizes of decode graphs, ascending. They are `sizes` rounded up to multiples of q. Sizes above the largest
-        of `sizes`, or above the tokens of `max_num_seqs` decodes, are left out.
-        """
+        """`sizes` rounded up to multiples of q, ascending, up to the largest and to `max_num_seqs` decodes."""
         rounded = sorted({-(-size // self.q) * self.q for size in sizes})
         return [size for size in rounded if size <= min(self.q * self.max_num_seqs, sizes[-1])]
 
@@ -93,9 +86,7 @@ class CandidateTable:
             yield from [graph for graph in kind if graph.num_tokens >= num_tokens][:1]
 
     def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
-        """The graph of a batch. If no graph is compatible or the batch has no tokens, it runs in mode NONE with its own
-        counts.
-        """
+        """The graph of a batch. Without tokens or a compatible graph it runs in mode NONE with its own counts."""
         if self.captured and num_tokens:
             for graph in self.candidates(num_tokens):
                 if graph.fits(num_reqs, num_tokens, uniform_token_count):
@@ -105,8 +96,7 @@ class CandidateTable:
     def split_graph(
         self, num_reqs: int, num_tokens: int, uniform_token_count: int | None, num_ubatches: int
     ) -> BatchDescriptor | None:
-        """The graph for a batch that the ranks split into `num_ubatches` microbatches, None if there is none
-        (specification 5.5).
+        """For a batch in `num_ubatches` microbatches; None if there is none (specification 5.5).
 
         For each kind, it considers only the smallest graph with room for the tokens.
         """
@@ -127,8 +117,7 @@ class CandidateTable:
     def twin(self, graph: BatchDescriptor, num_ubatches: int) -> BatchDescriptor | None:
         """The graph of the same size for `num_ubatches` microbatches; None if the runner captures none.
 
-        The runner captures it if the graph is FULL, its requests have equal numbers of tokens, and these tokens reach
-        the threshold for decodes. The tokens of a request need not be those of a decode.
+        It does so for a FULL graph whose requests have equal tokens that reach the threshold for decodes.
         """
         if graph.mode is not RuntimeMode.FULL or graph.num_reqs is None:
             return None

@@ -1,10 +1,7 @@
 """The inputs of a capture, and the forwards that a capture needs (specification 5.6).
 
-A rank captures a graph once, with one batch, and replays it for all later batches with this number of tokens, padding
-included. The batch of the capture has the largest number of requests that the graph may contain, and divides the tokens
-among them. The persistent buffers may have rows for more requests. The rows behind the last request must be inert: a
-kernel that processes them must have no effect (invariant I-CG-11). So each query start behind the last request equals
-the end of that request, and the sequence length is 0.
+The batch of the capture has the largest number of requests that the graph may contain, and divides the tokens among
+them. Rows behind its last request must have no effect: each starts at its end, with length 0 (invariant I-CG-11).
 
 Source page 004 and release 0.17 fill the buffers differently:
 
@@ -35,10 +32,7 @@ class CaptureSize(NamedTuple):
 
 
 class CaptureInputs(NamedTuple):
-    """The content of the persistent input buffers in a capture.
-
-    `query_start_loc`: max_num_seqs + 1 offsets in tokens. `seq_lens`: max_num_seqs lengths in tokens.
-    """
+    """In a capture. `query_start_loc`: max_num_seqs + 1 offsets in tokens. `seq_lens`: max_num_seqs lengths."""
 
     num_reqs: int
     query_start_loc: tuple[int, ...]
@@ -52,11 +46,9 @@ class CaptureInputs(NamedTuple):
 
 
 class CaptureForward(NamedTuple):
-    """One run of the model for a capture.
+    """`mode`: of the forward context; the runner captures a FULL graph around a forward of mode NONE.
 
-    `mode`: the mode of the forward context. PIECEWISE wrappers in the model capture in mode PIECEWISE. The runner
-    captures a FULL graph around a forward of mode NONE. `attn_metadata`: whether attention gets metadata.
-    `num_tokens_across_dp`: the tokens of all ranks, None for a single rank.
+    `attn_metadata`: attention gets some. `num_tokens_across_dp`: the tokens of all ranks, None for a single rank.
     """
 
     mode: RuntimeMode
@@ -89,18 +81,15 @@ def inputs_004(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
 
 
 def _with_tails(capture: CaptureSize, config: EngineConfig, starts: list[int], lengths: list[int]) -> CaptureInputs:
-    """Append inert requests up to `max_num_seqs`: each starts at the end of the batch, and has length 0."""
     free = config.max_num_seqs - len(starts)
     tail = [capture.num_tokens] * (free + 1)
     return CaptureInputs(len(starts), (*starts, *tail), (*lengths, *[0] * free))
 
 
 def forwards(capture: CaptureSize, ranks: int) -> tuple[CaptureForward, CaptureForward]:
-    """The warm-up and the capture of one size in source page 004 (specification 5.6).
+    """The warm-up and the capture of one size in source page 004, without an agreement (specification 5.6).
 
-    The rank computes the equal token counts of all `ranks` by itself, without an agreement. The collectives of the
-    forward still run. A PIECEWISE capture gets no attention metadata, because no piece contains attention. Its warm-up
-    gets some.
+    A PIECEWISE capture gets no attention metadata, because no piece contains attention. Its warm-up gets some.
     """
     across = (capture.num_tokens,) * ranks if ranks > 1 else None
     warm_up = CaptureForward(RuntimeMode.NONE, capture.num_tokens, True, across, None)

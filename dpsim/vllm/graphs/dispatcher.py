@@ -1,12 +1,8 @@
 """The V1 runner's dispatcher: it chooses the CUDA graph that a batch runs in (specification 5.1 and 5.4).
 
-A dispatcher builds its tables once, at construction. There is a graph for a few token counts. The dispatcher pads a
-batch to the next of these counts, and looks for a FULL graph, then for a PIECEWISE graph. If it finds none, the batch
-runs eagerly with its own count. A data-parallel rank dispatches twice. The first dispatch yields the mode and the size
-that the rank sends to the others. The second one follows the agreement, with the agreed count and mode.
-
-Each release is a class. The releases differ in the number of requests in the key of a FULL graph, and in the graph
-sizes (module `sizes`). Release 0.14 also limits modes in another way:
+The dispatcher pads a batch to the next count that has a graph, and looks for a FULL graph, then a PIECEWISE one. If it
+finds none, the batch runs eagerly with its own count. A data-parallel rank dispatches twice: before the agreement, and
+with the agreed count and mode.
 
     0.14   the key of a mixed FULL graph has no number of requests; the caller can forbid FULL, but no other mode
     0.17   its key has min(size, max_num_seqs) requests. A uniform decode looks up size / q requests, where q is the
@@ -39,9 +35,7 @@ ALL_MODES = frozenset(RuntimeMode)
 
 
 class Descriptor(NamedTuple):
-    """The key of a graph. `num_tokens`: the tokens of the padded batch. `num_reqs`: the requests of the capture, None
-    for any number. `uniform`: whether each request has exactly q tokens, those of a decode.
-    """
+    """The key of a graph, `num_tokens` padded. `num_reqs` None: any number. `uniform`: each request has q tokens."""
 
     num_tokens: int
     num_reqs: int | None = None
@@ -54,12 +48,9 @@ class Descriptor(NamedTuple):
 
 
 class Dispatcher(ABC):
-    """The graphs of one configuration, equal on every rank. A release defines what a key contains.
+    """The graphs of one configuration, equal on every rank. `sizes`: by default those that the release makes.
 
-    `sizes`: token counts that have a graph, in any order; by default those that the release makes from the
-    configuration. `keys`: the graphs of each mode; a FULL and a PIECEWISE graph of the same size are two graphs.
-
-    Raises AssertionError for a decode graph whose size is not a multiple of q.
+    AssertionError: a decode graph whose size is not a multiple of q.
     """
 
     ladder: ClassVar[Ladder]
@@ -92,9 +83,7 @@ class Dispatcher(ABC):
         """Whether a uniform decode looks up a graph of uniform decodes."""
 
     def key(self, size: int, uniform: bool, has_lora: bool) -> Descriptor:
-        """The graph that a batch looks up first, after padding to `size` tokens. Raises AssertionError for a uniform
-        decode if `size` is not a multiple of q.
-        """
+        """What a batch looks up first, padded to `size`. AssertionError: uniform, and `size` not a multiple of q."""
         if uniform and self.asks_for_decodes():
             requests, rest = divmod(size, self.q)
             assert not rest, f"a decode graph of {size} tokens does not hold whole requests of {self.q}"
@@ -152,9 +141,7 @@ class Dispatcher014(Dispatcher):
 
 
 class Dispatcher017(Dispatcher):
-    """Release 0.17 and source page 000. In mode FULL with drafts, a uniform decode looks up a key that no mixed graph
-    has.
-    """
+    """Release 0.17 and page 000. In mode FULL with drafts, a uniform decode looks up a key that no graph has."""
 
     ladder: ClassVar[Ladder] = Ladder017()
 

@@ -8,9 +8,6 @@ number of tokens of a decode. The releases differ:
     0.24   it also rounds in mode FULL, and the list contains the token budget
     0.33   the list also contains the full batches of decodes
 
-The method `configured` returns the sizes of the configuration, which the V2 runner uses. The method `sizes` returns the
-sizes that the V1 runner makes from them.
-
     >>> config = EngineConfig(max_num_seqs=5, num_speculative_tokens=1)
     >>> Ladder017().sizes(config), Ladder033().sizes(config)
     ((2, 4, 8, 16), (2, 4, 8, 10, 16))
@@ -32,26 +29,21 @@ FINE = 32
 
 
 def ladder(largest: int, fine: bool = False) -> set[int]:
-    """The default sizes up to `largest`: 1, 2, 4, multiples of 8 to 256, multiples of 16 above. `fine`: all counts up
-    to 32.
-    """
+    """The default sizes: 1, 2, 4, multiples of 8 to 256, then of 16. `fine`: all counts up to 32."""
     small = range(1, FINE + 1) if fine else (1, 2, 4)
     return {size for size in (*small, *range(8, 256, 8), *range(256, largest + 1, 16)) if size <= largest}
 
 
 @dataclass(frozen=True)
 class Ladder(ABC):
-    """The sizes of one release. `most`: the tokens of the largest default graph, 512. Release 0.33 has 1024 on GPUs of
-    compute capability 10.x.
-    """
+    """The sizes of one release. `most`: 512 tokens; 1024 in release 0.33 on GPUs of compute capability 10.x."""
 
     most: int = 512
 
     def configured(self, config: EngineConfig) -> tuple[int, ...]:
-        """The sizes of the configuration, in tokens, ascending: the given sizes within the token budget, or the default
-        list. In mode NONE and with `enforce_eager`, there are none.
+        """Ascending, in tokens: the given sizes within the budget, or the defaults; none in NONE, `enforce_eager`.
 
-        Raises ValueError if `max_cudagraph_capture_size` contradicts the given sizes.
+        ValueError: `max_cudagraph_capture_size` contradicts the given sizes.
         """
         if config.cudagraph_mode == "NONE" or config.enforce_eager:
             return ()
@@ -70,10 +62,10 @@ class Ladder(ABC):
         return given
 
     def sizes(self, config: EngineConfig) -> tuple[int, ...]:
-        """The sizes of the V1 runner, in tokens, ascending.
+        """Those of the V1 runner, in tokens, ascending.
 
-        If its decode graphs need whole requests, these are multiples of q up to the largest configured size. If there
-        is no such multiple, the only size is q. Raises ValueError if q is above the largest size.
+        If decode graphs need whole requests, multiples of q up to the largest; only q, if there is none. ValueError: q
+        is above the largest size.
         """
         configured, q = self.configured(config), config.uniform_decode_query_len
         if not configured or not self.rounds(config.cudagraph_mode):
@@ -107,9 +99,7 @@ class Ladder017(Ladder):
 
 
 class Ladder024(Ladder017):
-    """Release 0.24: the token budget has a graph that fits it exactly, and the sizes of all FULL graphs are multiples
-    of q.
-    """
+    """Release 0.24: the token budget has a graph, and the sizes of all FULL graphs are multiples of q."""
 
     def extras(self, config: EngineConfig) -> Iterable[int]:
         return (config.max_num_batched_tokens,)
@@ -119,9 +109,7 @@ class Ladder024(Ladder017):
 
 
 class Ladder033(Ladder024):
-    """Release 0.33: unless the user configures the largest size, full batches of decodes have a graph that fits
-    exactly.
-    """
+    """Release 0.33: full batches of decodes have a graph, unless the user configures the largest size."""
 
     def extras(self, config: EngineConfig) -> Iterable[int]:
         q, most = config.uniform_decode_query_len, config.max_num_seqs

@@ -30,17 +30,15 @@ def namespace(array: Any) -> Any:
 
 @cache
 def _namespace_of(library: str) -> Any:
-    """The namespace of a library by name. It uses `functools.cache`, because kernels must not use a dictionary of the
-    module.
-    """
+    """A `functools.cache`, because kernels must not use a dictionary of the module."""
     return import_module(f"array_api_compat.{library}")
 
 
 def of_host(like: Any, values: tuple[int, ...]) -> Any:
-    """Host values as an int64 array on the device of `like`. The caller must not write to it.
+    """Host values as int64 on the device of `like`. The caller must not write to it.
 
-    On a GPU, the function builds the array from ranges, without a copy. A copy from pageable memory would block the
-    host until the stream is done, and the stream may wait for a peer. In a capture, CUDA rejects such a copy.
+    On a GPU from ranges. A copy of pageable memory would block the host until the stream is done, which may wait for a
+    peer. CUDA rejects such a copy in a capture.
     """
     if isinstance(like, np.ndarray):
         return _kept(values)
@@ -51,9 +49,7 @@ def of_host(like: Any, values: tuple[int, ...]) -> Any:
 
 
 def counted(xp: Any, device: Any, values: tuple[int, ...]) -> Any:
-    """The values as int64 of shape (len(values),), built from ranges: one launch for each range, and one to concatenate
-    them.
-    """
+    """int64 of shape (len(values),), from ranges: a launch for each, and one to concatenate them."""
     ranges = [xp.arange(first, stop, step, dtype=xp.int64, device=device) for first, stop, step in ranges_of(values)]
     return ranges[0] if len(ranges) == 1 else xp.concat(ranges)
 
@@ -74,10 +70,9 @@ def ascending(like: Any, first: int, stop: int) -> Any:
 
 
 def hits_of(mapping: Any, slots: int) -> Any:
-    """int64 of shape (slots, rows): 1 where the mapping assigns the row to the slot, else 0.
+    """int64 (slots, rows): 1 where the mapping assigns the row to the slot, else 0; a row of -1 is dropped.
 
-    A product with the rows' values, summed over the rows, scatters the values to the slots. It drops a row whose
-    mapping is -1.
+    A product with the rows' values, summed over the rows, scatters the values to the slots.
     """
     xp = namespace(mapping)
     return xp.astype(count(mapping, slots)[:, None] == mapping[None, :], xp.int64)

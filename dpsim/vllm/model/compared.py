@@ -1,7 +1,6 @@
 """Compared: names the step of a batch in an error, and the step in which the rank raises the error.
 
-With asynchronous scheduling or a pipeline, a rank compares the results of a batch in a later step. The line `culprit`
-of a report names the step in which the rank raised the error. So the error names that step, too.
+With asynchronous scheduling or a pipeline, a rank compares a batch in a later step, which the report names, too.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """The stand-in for a transformer: integer arithmetic, and the kernels that compute it on a device.
 
-The stand-in contains each part that wrong coordination can break. It has layers with a KV cache, spread over pipeline
-stages. It computes prompts in chunks, and its slots contain the state of requests. Its sampler accepts or rejects draft
-tokens. A sampled token depends on every earlier token of its request, and on the place of each in the cache of every
-layer. So one stale token, one wrong count or one row in a wrong slot changes all later tokens of the request. The
-arithmetic is exact, modulo a prime.
+The stand-in has each part that wrong coordination can break: layers, stages, KV cache, chunks, slots, drafts. A sampled
+token depends on every earlier token of its request, and on the place of each in the cache of every layer. So one stale
+token, one wrong count or one row in a wrong slot changes all later tokens of the request. The arithmetic is exact,
+modulo a prime.
 
 The kernels use the array API standard, and masks instead of indices that depend on data. So numpy and torch compute the
 same numbers, bit for bit, and no kernel makes the host wait for its device. The state of a request is in a slot, and a
 *mapping* has the slot of each row of the batch. A row with slot -1 changes nothing.
-
-`dpsim.vllm.model.oracle` computes the same tokens on the host, for one request.
 """
 
 from __future__ import annotations
@@ -29,10 +26,9 @@ ANY = -1
 
 
 class Span(NamedTuple):
-    """One row of a batch: the next tokens of one request. They are `length` tokens of the step, from `start` on.
+    """One row: `length` tokens of one request, from `start` of the step. `samples`: the sampler samples behind them.
 
-    `prefilling`: whether they are prompt tokens; otherwise they are the last sampled token and its drafts. `samples`:
-    whether the sampler samples behind them.
+    `prefilling`: they are of the prompt; otherwise the last sampled token and its drafts.
     """
 
     start: int
@@ -121,9 +117,7 @@ def copy(source: Any, target: Any) -> None:
 
 
 def embed(inputs: Any, hidden: Any, residual: Any) -> None:
-    """Kernel: embed the tokens of the step for the first layer. `inputs`: (2, tokens), the tokens and their
-    positions.
-    """
+    """Kernel: embed the tokens for the first layer. `inputs`: (2, tokens), tokens and positions."""
     hidden[:] = embedded(inputs[0], inputs[1])
     residual[:] = inputs[0]
 
@@ -164,11 +158,10 @@ def sample(
     spans: tuple[Span, ...],
     masks: tuple[tuple[int, ...], ...] = (),
 ) -> None:
-    """Kernel: sample the tokens of each row of the batch.
+    """Kernel: sample the tokens of each row.
 
-    Writes the tokens, int64 (rows, width), with -1 where there is none. Writes the number of sampled tokens and the
-    number of rejected drafts, int32 (rows,) each. `masks`: for each row, the kinds of tokens that a grammar permits, by
-    place; empty if no row has a grammar.
+    Writes int64 (rows, width), -1 where there is none; the numbers sampled and of rejected drafts, int32 (rows,).
+    `masks`: a row's kinds of permitted tokens, by place; empty if no row has a grammar.
     """
     xp, width = namespace(hidden), tokens.shape[1]
     predicted = xp.where(hidden % 4 < 2, guessed(residual), hidden % VOCABULARY)
@@ -211,11 +204,7 @@ def _drafts(span: Span) -> int:
 
 @lru_cache(maxsize=4096)
 def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each place in the sampled tokens, three values of each row of the batch.
-
-    The first value is the index of the step's token behind which the sample is. The second is 1 if a draft follows this
-    token. The third is the index of this draft.
-    """
+    """For each row and place: the token behind which the sample is, whether a draft follows (0 or 1), and its index."""
     starts = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
     places = []
     for place in range(width):

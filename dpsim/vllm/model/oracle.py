@@ -31,9 +31,7 @@ class Oracle:
     def __init__(
         self, request: int, prompt_tokens: int, structured: bool = False, before: tuple[int, ...] = ()
     ) -> None:
-        """`structured`: whether the tokens follow the grammar. `before`: tokens before the prompt. `prompt_tokens`: the
-        number of the prompt's own tokens, behind them.
-        """
+        """`structured`: tokens follow the grammar. `before`: tokens before the `prompt_tokens` of the prompt."""
         self._of = request, prompt_tokens, structured, before
         self.structured = structured
         self.prompt_tokens = len(before) + prompt_tokens
@@ -43,9 +41,7 @@ class Oracle:
         self._done = 0
 
     def __reduce__(self) -> tuple[type[Oracle], tuple[int, int, bool, tuple[int, ...]]]:
-        """Pickles the arguments only, not the tokens computed so far. So a copy of the oracle does not depend on
-        earlier calls.
-        """
+        """Pickles the arguments only, so a copy does not depend on earlier calls."""
         return type(self), self._of
 
     def token(self, position: int) -> int:

@@ -1,8 +1,7 @@
 """Tokens of a batch as rows of a buffer: the stand-in for the model in steps that have no cache and sample nothing.
 
-Each token of each request is a different number. A forward writes the numbers of its tokens, in their order, and zero
-into rows of padding. Each rank writes only its own rows, and the ranks sum their buffers. In a correct run, each row of
-the sum is then the number of one token. If a token is missing, is duplicated or is in another row, the sum is wrong.
+Each token of each request is a different number. Each rank writes its own rows, and the ranks sum their buffers. If a
+token is missing, is duplicated or is in another row, the sum is wrong.
 
 A batch consists of pieces `(request, tokens, position)`: the number of tokens of a request, and the position of the
 first.
@@ -30,9 +29,7 @@ SPREAD = 618_034
 
 
 def value(request: int, position: int) -> int:
-    """The number of a token. It is never zero, and one more than that of the token before; a sum of a few fits into
-    int32.
-    """
+    """Never zero, and one more than that of the token before; a sum of a few fits into int32."""
     return request * SPREAD % PRIME + position + 1
 
 

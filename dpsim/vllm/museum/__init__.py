@@ -1,7 +1,8 @@
 """Variants: programs of the model of vLLM with one planted mistake each, which the checks of dpsim have to catch.
 
-A variant is a mutant (a mistake that the specification of the engine suggests, such as M-DP-1) or a bug that an engine
-really had. Its healthy twin is the same program without the mistake. `dpsim museum` runs both. The files:
+A variant is a mutant of the engine's specification (keys such as M-DP-1; see docs/keys.md), or a bug that an engine
+had. Where its docstring names "one" rank, engine or worker, the last one has the mistake. Its healthy twin is the same
+program without the mistake. No check imports a variant, so no check has an exception for one. The files:
 
     batch.py             the batch agreement of data-parallel ranks
     batch_v2.py          the agreement of the V2 runner, and of release 0.33
@@ -32,7 +33,4 @@ really had. Its healthy twin is the same program without the mistake. `dpsim mus
     engine.py            the loop of data-parallel engines, and waves
     engine_pauses.py     pause and resume
     engine_bugs.py       bugs that engines had with waves and pauses
-
-Each file of the museum has the variants of one area. The entry points in pyproject.toml name the files, and only the
-registry imports them. No check imports a variant, so no check can contain an exception for one.
 """

@@ -1,20 +1,8 @@
 """Variants of the data-parallel batch agreement: each class is the healthy program with one mistake in one method.
 
-Before each forward, data-parallel ranks agree on token counts, CUDA graph mode and microbatches. A check that has never
-caught anything proves nothing. So each class below plants one mistake in that agreement, in about ten lines. Its
-decorator names the class of finding that a check must report. `scenarios/museum/` contains the smallest scenario that
-shows the mistake, and `dpsim museum` explores this scenario with the mistake and without it. Three of the mistakes cost
-only speed; their decorators contain the reason instead of a class of finding.
-
-The keys M-DP-1 and M-UB-1 name mutants of the engine's specification, sections 1.12 and 3.10 (see docs/keys.md).
-Mutants M-DP-12 to M-DP-14 concern the V2 runner: see `dpsim.vllm.museum.batch_v2`. Most M-UB mutants need microbatches
-that run: see `dpsim.vllm.museum.overlap_slices`. M-UB-2 is another name of M-DP-5. M-DP-17 and M-DP-18 break invariant
-I-DP-6: all ranks agree and all sizes match, but ranks lose tokens. No report of such a bug is known, and no engine
-checks for it.
-
-Where a docstring below names "one rank", the variant changes the last rank of the group.
-
-    protocol: {name: dp_batch, form: source-000, variant: M-DP-2}
+The mutants are those of sections 1.12 and 3.10 of the engine's specification. M-UB-2 is another name of M-DP-5. M-DP-17
+and M-DP-18 break invariant I-DP-6: all ranks agree and all sizes match, but ranks lose tokens. No report of such a bug
+is known, and no engine checks for it.
 """
 
 from __future__ import annotations

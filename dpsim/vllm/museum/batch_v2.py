@@ -1,14 +1,9 @@
 """Variants of the V2 runner's batch agreement: each class is a healthy program with one planted mistake.
 
-Most variants below are mutants of the engine's specification, sections 1.12 and 3.10 (keys such as M-DP-12; see
-docs/keys.md). Two are real defects of release 0.33. First, 0.33 replays a FULL graph although the last microbatch is
-empty (M-UB-13). Second, it gives such a graph to a rank that has to run eagerly (specification 1.8). So the form
-`v2-0.33` contains both defects. The variant `v2-repaired` repairs both, and each of the two defects is `v2-repaired`
+The mutants are those of sections 1.12 and 3.10. Two variants are defects of the form `v2-0.33`. First, it replays a
+FULL graph although the last microbatch is empty (M-UB-13). Second, it gives such a graph to a rank that has to run
+eagerly (specification 1.8). The variant `v2-repaired` repairs both, and each of the two defects is `v2-repaired`
 without one repair.
-
-Where a docstring below names "one rank", the variant changes the last rank of the group.
-
-    protocol: {name: dp_batch, form: v2-0.33, variant: M-DP-14}
 """
 
 from __future__ import annotations

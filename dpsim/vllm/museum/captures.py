@@ -1,15 +1,8 @@
 """Variants of CUDA graph capture and replay: each class is the healthy program with one planted mistake.
 
-The mistakes are mutants of the engine's specification, section 5.12 (keys such as M-CG-3; see docs/keys.md). Most
-change the forward that the program `dp_batch` captures. Others change code that follows source page 004 (the V2
-runner's `cudagraph_utils.py`), which the program `pp_tokens` runs. A few need code that the default program does not
-have, such as offloaded weights. For such a mistake, a healthy variant adds the code and is the twin of the faulty one.
-`dpsim.vllm.museum.graphs` has graph mistakes that show without a capture, and `dpsim.vllm.museum.graph_bugs` has bugs
-that engines really had.
-
-Where a docstring below names "one rank", the variant changes the last rank of its group.
-
-    protocol: {name: dp_batch, form: source-000, variant: M-CG-3}       config: {capture_graphs: true}
+Most change the forward (mutants of section 5.12) that the program `dp_batch` captures. Others change code that follows
+source page 004 (the V2 runner's `cudagraph_utils.py`), which the program `pp_tokens` runs. If a mistake needs more,
+such as offloaded weights, a healthy variant adds the code and is the twin of the faulty one.
 """
 
 from __future__ import annotations

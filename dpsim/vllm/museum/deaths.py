@@ -1,11 +1,7 @@
 """Variants of a death that another process does not notice: historical bugs, each the healthy program with one mistake.
 
-A process dies while the engines serve requests. In the healthy program, the other processes watch it, stop, and report
-an error. Each variant removes one watch or one message. The death itself, and the exits of the processes that notice
-it, are not mistakes. So the museum's scenarios switch off these findings, and report only the processes that wait
-without end.
-
-    protocol: {name: engine_watched, variant: silent-engine-death}
+Each variant removes one watch or one message. The death itself, and the exits of the processes that notice it, are not
+mistakes. So the museum's scenarios switch off these findings, and report only the processes that wait without end.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
 """Variants of the loop of data-parallel engines: each class is the healthy program with one planted mistake.
 
-The engines run their steps together in waves: a wave begins with a request and ends when no engine has work. In each
-iteration a running engine executes a batch or a dummy batch. At an interval all engines join an all-reduce, the finish
-sync, which tells them whether any engine still has work. The mistakes are mutants of the engine's specification,
-section 2.12 (keys such as M-EL-3; see docs/keys.md). `dpsim.vllm.museum.engine_pauses` has the mutants of pause and
-resume. Where a docstring below names "one engine", the variant changes the last engine.
-
-    protocol: {name: engine, variant: M-EL-3}
+The mistakes are mutants of the engine's specification, section 2.12 (keys such as M-EL-3; see docs/keys.md).
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Variants of waves and pauses: bugs that data-parallel engines really had, each the healthy program with one mistake.
 
-A wave is the time in which engines step together, from a first request until no engine has work. Each bug has the name
-of its entry in the museum, and is planted in about ten lines.
-
-    protocol: {name: engine, variant: pause-cpu-only}
+Each bug has the name of its entry in the museum, and is planted in about ten lines.
 """
 
 from __future__ import annotations

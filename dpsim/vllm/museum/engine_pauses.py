@@ -1,10 +1,7 @@
 """Variants of pause and resume of data-parallel engines: each class is a healthy program with one planted mistake.
 
-The mistakes are those mutants of the engine's specification, section 2.12, that concern pauses (keys such as M-EL-9;
-see docs/keys.md). The default program never pauses. So a healthy variant adds a front end with a plan of pauses and
-resumes, and is the twin of the faulty variants.
-
-    protocol: {name: engine, variant: M-EL-9}
+The mutants are those of section 2.12 about pauses. The default program never pauses. So a healthy variant adds a front
+end with a plan of pauses and resumes, and is the twin of the faulty variants.
 """
 
 from __future__ import annotations

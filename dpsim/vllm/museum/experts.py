@@ -1,13 +1,9 @@
 """Variants of expert load balancing: ranks count wrong loads, or move experts while another expert collective runs.
 
-From time to time data-parallel ranks sum the load of each expert, compute a new placement, and exchange the weights of
-experts. M-ES-9 is a mutant of the engine's specification, section 10.8 (see docs/keys.md). The bug eplb-coop-launch is
-vllm pull request 32860. One stream runs transfers of experts, and another stream runs an all-to-all, whose thread
-blocks have to be on the device at the same time. On one rank the transfers start first, on another rank the all-to-all,
-and neither kernel can finish. In vLLM a separate thread issues the transfers. Here the rank issues them itself, because
-the hang depends on the streams only (the program `eplb` has the thread).
-
-    protocol: {name: dp_batch, form: source-000, variant: M-ES-9}
+M-ES-9 is a mutant of section 10.8. The bug eplb-coop-launch is vllm pull request 32860. One stream runs transfers of
+experts, and another stream runs an all-to-all, whose thread blocks have to be on the device at the same time. On one
+rank the transfers start first, on another rank the all-to-all, and neither kernel can finish. Here the rank issues the
+transfers itself, because the hang depends on the streams only (the program `eplb` has the thread).
 """
 
 from __future__ import annotations
@@ -96,10 +92,7 @@ class MovesBeside(ExpertBalance):
         self.moving = placement, self.exchange(placement, self.stream)
 
     def exchange(self, placement: Placement, stream: Stream) -> Buffer:
-        """Launches the exchange as one kernel, as NCCL runs a group of transfers: an all-gather of all experts.
-
-        Returns a buffer of `SLOTS` int32 values, the experts that `placement` gives to this rank.
-        """
+        """One kernel, as NCCL runs a group of transfers: an all-gather. Returns this rank's, int32 of `SLOTS`."""
         everybody = stream.alloc(len(placement), "int32", "eplb.all")
         incoming = stream.alloc(SLOTS, "int32", "eplb.incoming")
         self.device.all_gather(everybody, self.weights, stream, site="eplb.exchange")

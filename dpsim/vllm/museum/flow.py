@@ -1,13 +1,9 @@
 """Variants of the decisions that a data-parallel rank makes alone, and of its drafter: one planted mistake each.
 
-A rank selects a CUDA graph, agrees with its group on token counts and mode, and selects again. It may then run a
-drafter, which proposes tokens. M-ES-4 and M-ES-6 are mutants of the engine's specification, section 10.8, and M-UB-10
-is one of section 3.10 (see docs/keys.md). The other variants apply a correct rule at the wrong point of the step. These
-are rules of sequence parallelism, FULL graphs, vetoes of microbatching, padding, and the implicit agreement of a
-forward (sections 1.5, 1.6, 1.8 and 3.3). No report of such bugs is known. `dpsim.vllm.museum.batch` explains what a
-variant is.
-
-    protocol: {name: dp_batch, form: source-000, variant: M-ES-4}
+M-ES-4 and M-ES-6 are mutants of the engine's specification, section 10.8, and M-UB-10 is one of section 3.10 (see
+docs/keys.md). The other variants apply a correct rule at the wrong point of the step. These are rules of sequence
+parallelism, FULL graphs, vetoes of microbatching, padding, and the implicit agreement of a forward (sections 1.5, 1.6,
+1.8 and 3.3). No report of such bugs is known.
 """
 
 from __future__ import annotations

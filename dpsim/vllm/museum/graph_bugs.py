@@ -1,11 +1,7 @@
 """Variants of CUDA graphs: bugs that engines really had, each the healthy program with the bug in about ten lines.
 
 A few CUDA graph bugs need code that the default program does not have, such as an all-reduce with registered buffers.
-For such a bug, a healthy variant adds the code and is the `twin` of the faulty variant. So the bug is the only
-difference between the two. The bug watchdog-query-capture needs a second host thread, and is in
-`dpsim.vllm.museum.overlap_graphs`.
-
-    protocol: {name: dp_batch, variant: graph-arena-move}       config: {capture_graphs: true}
+For such a bug, a healthy variant adds the code and is the `twin` of the faulty variant.
 """
 
 from __future__ import annotations
@@ -43,10 +39,7 @@ class Arena(CapturedForward):
         await super().capture(agree)
 
     def scratch(self, num_tokens: int) -> Buffer:
-        """Returns scratch memory of shape (num_tokens,), int32.
-
-        If the present buffer is too small, the rank frees it and allocates a larger one.
-        """
+        """Scratch memory, int32 (num_tokens,). A buffer that is too small is freed and replaced by a larger one."""
         if self.arena is None or self.arena.shape[0] < num_tokens:
             if self.arena is not None:
                 self.arena.free()

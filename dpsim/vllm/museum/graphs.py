@@ -1,11 +1,7 @@
 """Variants of CUDA graph dispatch: each class is the healthy program with one planted mistake.
 
-A rank selects a graph for its own batch, agrees with its group on token counts and mode, and selects again. Each class
-below selects by another rule. They are mutants of the engine's specification, section 5.12, that the batch agreement
-alone reveals (keys such as M-CG-1; see docs/keys.md). `dpsim.vllm.museum.captures` has those that need a capture or a
-replay. `dpsim.vllm.museum.batch` explains what a variant is.
-
-    protocol: {name: dp_batch, form: source-000, variant: M-CG-1}
+Each class selects by another rule. They are mutants of the engine's specification, section 5.12, that the batch
+agreement alone reveals (keys such as M-CG-1; see docs/keys.md).
 """
 
 from __future__ import annotations

@@ -8,10 +8,6 @@ are equal to a mutant of the engine's specification and have the mutant's name (
 * dp-drafter-gate is mutant M-ES-6: one rank skips the drafter (vllm 40589, issue 44185).
 * dp-dummy-stale-rows is mutants M-CG-13 and M-ES-5: a dummy batch overwrites cache rows of requests (vllm 37728, 39444,
   49757, 56734).
-
-The bug eplb-coop-launch is in `dpsim.vllm.museum.experts`.
-
-    protocol: {name: dp_batch, form: source-000, variant: sgl-idle-none-field}
 """
 
 from __future__ import annotations

@@ -2,10 +2,7 @@
 
 The default program has all weights on the device. `cg-offload` is a healthy variant that copies them before each layer,
 and the twin of the other variants. Each faulty variant lacks one wait of `dpsim.vllm.capture.offloader`, or has one
-wait too many. M-CG-6 and M-CG-7 are mutants of the engine's specification, section 5.12 (see docs/keys.md). The others
-are bugs that engines really had.
-
-    protocol: {name: dp_batch, form: source-000, variant: M-CG-6}       config: {capture_graphs: true}
+wait too many (M-CG-6 and M-CG-7 are mutants of section 5.12).
 """
 
 from __future__ import annotations

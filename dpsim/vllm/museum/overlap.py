@@ -1,12 +1,8 @@
 """Variants of dual-batch overlap: each class is the healthy program with one planted mistake, and none needs a graph.
 
-A rank splits a batch into microbatches and runs each in a thread. One thread at a time has the *baton*, the right to
-run. To yield, a thread sets the host event of the next thread, and waits for its own event. The mistakes are mutants of
-the engine's specification, section 4.13 (keys such as M-BT-2; see docs/keys.md). Some are races on Python objects that
-the threads share. A variant with such a race sets a flag before each access, so that a search tries both orders of the
-threads (`Program.ordered_by_flags`).
-
-    protocol: {name: dbo, form: "0.33", variant: M-BT-2}       config: {enable_dbo: true}
+The mistakes are mutants of the engine's specification, section 4.13 (keys such as M-BT-2; see docs/keys.md). Some are
+races on Python objects that the threads share. A variant with such a race sets a flag before each access, so that a
+search tries both orders of the threads (`Program.ordered_by_flags`).
 """
 
 from __future__ import annotations

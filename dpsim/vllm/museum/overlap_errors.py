@@ -2,10 +2,7 @@
 
 A rank runs microbatches in threads that take turns. In the healthy twin a kernel refuses one microbatch, on every rank.
 The rank wakes the other microbatch, and runs the step again without microbatches. No release does this; the form
-`0.33-repaired` does. Each variant is the twin with one mistake (specification 4.7 and 4.13; docs/keys.md explains keys
-such as M-BT-12).
-
-    protocol: {name: dbo, variant: ubatch-parked-sibling}       config: {enable_dbo: true}
+`0.33-repaired` does (specification 4.7 and 4.13).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Variants of microbatches in a CUDA graph: mutants of the engine's specification, and bugs that engines really had.
 
-A rank captures the threads of all microbatches in one CUDA graph. Each class below is the healthy program with one
-planted mistake. The mutants are those of section 4.13 (keys such as M-BT-16; see docs/keys.md). Some bugs need code
-that the default program does not have, such as a watchdog thread. For such a bug, a healthy variant adds the code and
-is its twin.
-
-    protocol: {name: dbo, form: "0.33", variant: M-BT-16}      config: {enable_dbo: true, capture_graphs: true}
+A rank captures the threads of all microbatches in one CUDA graph (mutants of section 4.13). Some bugs need code that
+the default program does not have, such as a watchdog thread. For such a bug, a healthy variant adds the code and is its
+twin.
 """
 
 from __future__ import annotations

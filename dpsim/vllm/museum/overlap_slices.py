@@ -1,10 +1,7 @@
 """Variants of the cut of a batch into microbatches: mutants of the engine's specification, and bugs of engines.
 
-Each class below is the healthy program with one planted mistake, and runs microbatches in threads. The mutants are
-those of section 3.10 (keys such as M-UB-7; see docs/keys.md). Variants of the decision whether ranks split a batch are
-in `dpsim.vllm.museum.batch` and `dpsim.vllm.museum.flow`.
-
-    protocol: {name: dbo, form: "0.33", variant: M-UB-7}       config: {enable_dbo: true}
+The mutants are those of section 3.10 (keys such as M-UB-7; see docs/keys.md). Variants of the decision whether ranks
+split a batch are in `dpsim.vllm.museum.batch` and `dpsim.vllm.museum.flow`.
 """
 
 from __future__ import annotations

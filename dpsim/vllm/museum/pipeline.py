@@ -1,11 +1,6 @@
 """Variants of hidden states and of the batch queue in a pipeline: each class is the healthy program with one mistake.
 
-A stage sends a description of its hidden states over host memory, and then the tensors over the device communicator.
-The engine queues several batches, so that all stages are busy. The mistakes are mutants of the engine's specification,
-section 7.8 (keys such as M-PS-3; see docs/keys.md). `dpsim.vllm.museum.steps` has M-PS-7 and the second half of M-PS-8,
-`dpsim.vllm.museum.tensor_parallel` has M-PS-2 and M-PS-14, and `dpsim.vllm.museum.remote_calls` M-PS-10 and M-PS-11.
-
-    protocol: {name: pp_tokens, form: source-002, variant: M-PS-3}
+The mistakes are mutants of the engine's specification, section 7.8 (keys such as M-PS-3; see docs/keys.md).
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Variants of pipelines: bugs that engines really had, each the healthy program with the bug in about ten lines.
 
 A few pipeline bugs need code that the default program does not have, such as a warm-up before serving. For such a bug,
-a healthy variant adds the code and is the `twin` of the faulty variant. So the bug is the only difference between the
-two. The bug pp-captured-recv needs CUDA graphs, and is in `dpsim.vllm.museum.graph_bugs`.
-
-    protocol: {name: pp_tokens, variant: pp-record-stream}
+a healthy variant adds the code and is the `twin` of the faulty variant.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Variants of the engine's remote calls to its pipeline stages: each class is the healthy program with one mistake.
 
-For each batch the engine calls `execute` on its workers, and then `sample_tokens`. The variants make these calls in
-another order or for a step that must not have them, or sample with an old grammar mask. The variants are mutants
-of the engine's specification, sections 7.8 and 10.8 (keys such as M-PS-10; see docs/keys.md).
-
-    protocol: {name: pp_tokens, form: source-002, variant: M-PS-10}
+For each batch the engine calls `execute` on its workers, and then `sample_tokens`. The variants are mutants of the
+engine's specification, sections 7.8 and 10.8 (keys such as M-PS-10; see docs/keys.md).
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 The variants of this file concern late results, the width of a token broadcast, preemption, and sessions. A session is a
 request that continues later with more input under the same id. No report of these bugs is known. Each variant applies a
 rule of the engine's specification (sections 6.2, 6.5, 6.9 or 7.6) at the wrong point.
-
-    protocol: {name: pp_tokens, form: source-002, variant: pp-late-results}
 """
 
 from __future__ import annotations

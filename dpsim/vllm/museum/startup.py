@@ -1,13 +1,8 @@
 """Variants of the start-up of an engine group: each class is the healthy program with one planted mistake.
 
-A front end, a coordinator, engine cores and workers exchange configurations, ports and memory sizes, and then report
-READY. The mistakes are mutants of the engine's specification, sections 8.7 and 9.5 (keys such as M-CF-4; see
-docs/keys.md). Mutants of the configuration check need a start that the front end refuses. A refused start is no hang,
-so their twin is a program in which each participant reports the reason and exits without an exception.
-
-Where a docstring below names "one engine" or "one worker", the variant changes the last one.
-
-    protocol: {name: startup, form: "0.14", variant: M-CF-4}
+The mistakes are mutants of the engine's specification, sections 8.7 and 9.5 (keys such as M-CF-4; see docs/keys.md).
+Mutants of the configuration check need a start that the front end refuses. A refused start is no hang, so their twin is
+a program in which each participant reports the reason and exits without an exception.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Variants of configuration and ports at start-up: bugs that engines really had, each in about ten lines.
-
-Each class below is the healthy start-up program with one bug. The decorator contains the name of the museum entry.
-
-    protocol: {name: startup, variant: port-toctou}       ports: [{port: 20004, late: true}]
-"""
+"""Variants of configuration and ports at start-up: bugs that engines really had, each in about ten lines."""
 
 from __future__ import annotations
 

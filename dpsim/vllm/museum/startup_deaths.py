@@ -3,8 +3,6 @@
 The invariant says that a front end notices a failed participant while others wait (specification 9.3). The death
 itself, and the exits of the processes that notice it, are not mistakes. So the museum's scenarios switch off these
 findings, and report only the processes that wait without end.
-
-    protocol: {name: startup_watched, variant: startup-no-sentinel}
 """
 
 from __future__ import annotations

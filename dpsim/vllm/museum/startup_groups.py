@@ -1,9 +1,6 @@
 """Variants of the start-up of workers: groups, communicators, warm-up and capture, each with one planted mistake.
 
-The mistakes are mutants of the engine's specification, section 9.5 (keys such as M-ST-1; see docs/keys.md). Where a
-docstring below names "one worker", the variant changes the last worker.
-
-    protocol: {name: startup, variant: M-ST-1}
+The mistakes are mutants of the engine's specification, section 9.5 (keys such as M-ST-1; see docs/keys.md).
 """
 
 from __future__ import annotations

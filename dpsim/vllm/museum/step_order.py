@@ -1,16 +1,6 @@
 """Variants of the order of phases in a data-parallel step, and of their inputs: each class has one planted mistake.
 
-A rank receives the scheduler's batch, agrees with its group, prepares inputs, runs the forward, and samples. The
-mistakes are mutants of the engine's specification, section 10.8 (keys such as M-ES-1; see docs/keys.md). The other
-mutants of that section are in these files of the museum:
-
-* `flow` has M-ES-4 and M-ES-6: a rank skips the drafter.
-* `experts` has M-ES-9: ranks count the load of experts in different ways.
-* `engine` has M-ES-3 and M-ES-15: an engine joins the finish sync at a wrong point, or on a wrong group.
-* `steps` has M-ES-8, M-ES-14 and M-ES-16: a pipeline stage changes tokens or slots at a wrong point.
-* `remote_calls` has M-ES-10 and M-ES-11: an engine samples a step that has nothing to sample.
-
-    protocol: {name: dp_batch, form: source-000, variant: M-ES-1}
+The mistakes are mutants of the engine's specification, section 10.8 (keys such as M-ES-1; see docs/keys.md).
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Variants of steps in a pipeline: dummy steps, a batch queue that is too deep, the order after sampling, late frees.
 
-Each class below is the healthy program with one planted mistake. The mistakes are mutants of the engine's
-specification, sections 6.11, 7.8 and 10.8 (keys such as M-PS-7; see docs/keys.md). `scenarios/museum/` contains the
-smallest scenario that shows each mistake.
-
-    protocol: {name: pp_tokens, form: source-002, variant: M-PS-7}
+The mistakes are mutants of the engine's specification, sections 6.11, 7.8 and 10.8 (keys such as M-PS-7; see
+docs/keys.md).
 """
 
 from __future__ import annotations

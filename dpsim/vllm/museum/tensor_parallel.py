@@ -1,10 +1,7 @@
 """Variants of the slices that tensor-parallel ranks send between pipeline stages: each class has one planted mistake.
 
 Each tensor-parallel rank of a stage sends its slice of a tensor, and the ranks of the next stage gather the slices. The
-mistakes are mutants of the engine's specification, section 7.8 (keys such as M-PS-2; see docs/keys.md). Each changes
-one method of `dpsim.vllm.pipeline.transfer`.
-
-    protocol: {name: pp_tokens, form: source-002, variant: M-PS-2}
+mistakes are mutants of the engine's specification, section 7.8 (keys such as M-PS-2; see docs/keys.md).
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 """Variants of sampled tokens in a pipeline: each class is the healthy program with one planted mistake.
 
-Only the last stage samples. It broadcasts the tokens on a side stream. The other stages append each receive to a queue.
-Some steps later, before the next decode, they take the entry and apply its tokens to their request table. The mistakes
-are mutants of the engine's specification, section 6.11 (keys such as M-PP-2; see docs/keys.md). `scenarios/museum/`
-contains the smallest scenario that shows each mistake. A variant that costs only speed, or nothing, contains the
-reason; tests/vllm/pipeline/test_scopes.py enumerates small worlds of it completely (a world: a scenario with fixed
-parameters). `dpsim.vllm.museum.pipeline` has variants of hidden states, `dpsim.vllm.museum.steps` has those of dummy
-steps, and `dpsim.vllm.museum.pipeline_bugs` has historical bugs.
-
-    protocol: {name: pp_tokens, form: source-002, variant: M-PP-2}
+The mistakes are mutants of the engine's specification, section 6.11 (keys such as M-PP-2; see docs/keys.md). A variant
+that costs only speed, or nothing, contains the reason; tests/vllm/pipeline/test_scopes.py enumerates small worlds of it
+completely (a world: a scenario with fixed parameters).
 """
 
 from __future__ import annotations

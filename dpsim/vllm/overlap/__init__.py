@@ -15,6 +15,5 @@ forward.py       a batch and its agreement, cut into microbatches
 repaired.py      a repair that no release has: a microbatch that raises releases the others
 forms.py         the differences of releases and of the V2 runner, and the step
 
-The package uses the steps and agreements of `dpsim.vllm.data_parallel` unchanged. Source: specification chapters 3 and
-4.
+Source: specification chapters 3 and 4.
 """

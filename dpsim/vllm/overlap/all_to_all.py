@@ -1,8 +1,7 @@
 """The all-to-all of the experts, and where a microbatch yields in it (specification 4.4).
 
-A dispatch sends each token to the rank of its expert, and a combine brings it back. If a batch is split into
-microbatches, each runs in its own host thread. It yields to the next microbatch while it communicates. A batch that is
-not split runs the same code without yields, on the stream of the forward. There are two forms:
+A dispatch sends each token to the rank of its expert, and a combine brings it back. A microbatch yields to the next one
+while it communicates. There are two forms:
 
     high throughput   the kernels run on the comm stream. A microbatch yields before each, and once more before it takes
                       back what a combine brought
@@ -26,9 +25,7 @@ from dpsim.vllm.overlap.state import ForwardState
 
 
 class AllToAll(ABC):
-    """The all-to-all of one rank. `handles`: for each microbatch, the dispatch to which its combine belongs
-    (invariant I-BT-8).
-    """
+    """`handles`: for each microbatch, the dispatch to which its combine belongs (invariant I-BT-8)."""
 
     def __init__(self, rank: Rank, state: ForwardState, dbo: Dbo, sms: SMControl, shares: int) -> None:
         self.rank, self.state, self.dbo, self.sms, self.shares = rank, state, dbo, sms, shares
@@ -46,9 +43,7 @@ class AllToAll(ABC):
     # ---- what both have
 
     def route(self, layer: int) -> Route:
-        """The route of the tokens, from the counts of the forward context. These are the counts of this microbatch on
-        all ranks.
-        """
+        """From the counts of the forward context: those of this microbatch on all ranks."""
         forward = self.state.running_context()
         counts = [rows for rows in forward.context.counts for _ in range(self.shares)]
         return Route.of(layer, forward.first_token, counts, self.experts.index)
@@ -132,9 +127,7 @@ class HighThroughput(AllToAll):
 
 
 class ReceivedTwice(AssertionError):
-    """The hook of a receive ran twice. The second run would take the next message, or wait for it
-    (invariant I-BT-7).
-    """
+    """The second run would take the next message, or wait for it (invariant I-BT-7)."""
 
 
 class Receive:

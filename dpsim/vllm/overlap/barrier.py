@@ -1,14 +1,11 @@
 """The ready barrier: microbatches and the main thread meet before the first microbatch runs (specification 4.1).
 
-Each microbatch runs in its own host thread. Without the barrier, a microbatch could run before the next one has
-registered. In a capture, a late thread would initialise its library, which the capture forbids (mutant M-BT-1). There
-are two forms:
+Without it, a microbatch could run before the next one has registered. In a capture, a late thread would initialise its
+library, which the capture forbids (mutant M-BT-1). There are two forms:
 
     ReadyBarrier     one party for each microbatch, and the main thread: each signals its arrival, main releases all
     LiteralBarrier   source 001: exactly three parties, in any order, as in Python's `threading.Barrier(3)`. The
                      fourth that arrives waits until two more have arrived
-
-With two microbatches, both forms of the barrier do the same.
 """
 
 from __future__ import annotations
@@ -74,9 +71,7 @@ class LiteralBarrier(ReadyBarrier):
         await self._wait()
 
     def abort(self) -> None:
-        """Break the barrier as `threading.Barrier.abort` does, but without an exception: a party raises when it waits
-        for its turn.
-        """
+        """As `threading.Barrier.abort`, but a party raises only when it waits for its turn."""
         self._broken = True
         for generation in range(2):
             self.rank.flag(f"ready.{generation}").set("ready.abort")

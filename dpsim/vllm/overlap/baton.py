@@ -8,11 +8,9 @@ ring, and waits for its own event:
     u1:                       wait returns, clear 1 | attention     | set event 0, wait for 1 ...
 
 All microbatches share one compute stream and one comm stream. A thread that leaves the compute stream records an event
-*before* it yields, and its communication waits for this event. So it does not wait for the kernels that other
-microbatches enqueue meanwhile: this is the overlap. Microbatches need no device events between them, because they
-enqueue work in the order of the baton (specification 4.5).
-
-Each method of `UBatchContext` is one operation of specification 4.2, and a variant overrides one of them.
+*before* it yields. Its communication waits for this event only, and so overlaps kernels that others enqueue meanwhile.
+Microbatches need no device events between them, because they enqueue work in the order of the baton (specification
+4.5).
 """
 
 from __future__ import annotations
@@ -64,10 +62,9 @@ class UBatchContext:
         self.update_stream(self.compute_stream)
 
     def registry(self, number: int, site: str) -> None:
-        """Mark that this thread next reads or writes the context of microbatch `number`, which all threads share.
+        """This thread next accesses the context of `number`, which all threads share.
 
-        The call on a flag lets an exploration try all orders of such accesses that neither the barrier nor the baton
-        orders.
+        The call on a flag lets an exploration try all orders that neither barrier nor baton orders.
         """
         self.rank.flag(f"ubatch.{number}.context").set(site)
 
@@ -113,10 +110,9 @@ class UBatchContext:
     # ---- yields
 
     async def cpu_yield(self) -> None:
-        """Give the baton to the next microbatch, and wait until this one has its next turn.
+        """Give the baton on, and wait for the next turn.
 
-        Raises WrongForward if another microbatch's forward context is installed, and AssertionError if its own event is
-        set.
+        WrongForward: another forward context is installed. AssertionError: its own event is set.
         """
         if self.state.forward is not self.forward:
             raise WrongForward(f"microbatch {self.id} runs with the forward context of another one (I-BT-2)")
@@ -133,9 +129,7 @@ class UBatchContext:
         self.update_stream(stream)
 
     async def yield_and_switch_from_compute_to_comm(self) -> None:
-        """Yield, and continue on the comm stream. It waits for this microbatch's own computing before the yield
-        only.
-        """
+        """The comm stream waits for this microbatch's own computing before the yield only."""
         assert self.current_stream is self.compute_stream, f"microbatch {self.id} is not on its compute stream"
         self.signal_compute_done()
         await self.cpu_yield()
@@ -185,9 +179,7 @@ class UBatchContext:
     # ---- hooks (4.3)
 
     def hook_owner(self) -> UBatchContext:
-        """The microbatch that runs this one's hooks: the next of the ring. If it has left, the caller gets
-        AttributeError (specification 4.7).
-        """
+        """The next of the ring runs this one's hooks. AttributeError if it has left (specification 4.7)."""
         following = (self.id + 1) % len(self.state.contexts)
         self.registry(following, "hook.register")
         return cast(UBatchContext, self.state.contexts[following])
@@ -196,9 +188,7 @@ class UBatchContext:
         self.hook_owner().recv_hook = hook
 
     def maybe_run_recv_hook(self) -> None:
-        """Run the pending hook, if there is one. A hook that raises stays pending, and runs again at the exit, as in
-        the engine.
-        """
+        """A hook that raises stays pending, and runs again at the exit, as in the engine."""
         if self.recv_hook is not None:
             self.recv_hook()
             self.recv_hook = None

@@ -1,11 +1,11 @@
 """How a rank cuts a batch into microbatches after the agreement, and runs them (specification 3.5, 3.6 and 4.8).
 
-A microbatch is a slice of the batch. Slices exist with and without padding. The padded slices cut inputs, token counts
-and forward contexts. In mode FULL they also cut the metadata of attention, in other modes the unpadded slices do. Each
-microbatch has its own metadata buffers, because a graph reads the same buffers in every replay.
+Padded slices cut inputs, token counts and forward contexts. In mode FULL they also cut the metadata of attention, in
+other modes the unpadded slices do. Each microbatch has its own metadata buffers, because a graph reads the same buffers
+in every replay.
 
 If a step has encoder inputs, the model gets embeddings instead of token ids, and microbatches get slices of the
-embeddings (`InputsCut`). The rank overwrites the ids of such a step with zeros.
+embeddings (`InputsCut`).
 
 Before serving, a rank captures graphs. Sizes of decodes that reach the threshold are captured as microbatches, all
 others as a whole.

@@ -1,8 +1,8 @@
 """The operations of a microbatch for code that also runs without microbatches (specification 4.3).
 
 The layers and the all-to-all call the functions of `Dbo` in every forward. Without microbatches, these functions do
-nothing, and work stays on the stream of the forward. With microbatches, the calling thread must be the thread of one of
-them. If the main thread calls a function then, it gets KeyError (mutant M-BT-20).
+nothing, and work stays on the stream of the forward. If the main thread calls one while there are microbatches, it gets
+KeyError (mutant M-BT-20).
 """
 
 from __future__ import annotations

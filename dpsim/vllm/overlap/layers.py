@@ -6,8 +6,6 @@ The layers are those of `dpsim.vllm.data_parallel.layers`, with two changes. Fir
 two all-to-alls send the tokens there and back. Second, callers do not pass values that differ between microbatches. A
 layer reads attention metadata, counts and the stream from the forward context, which each thread installs for its
 microbatch.
-
-In a correct run, a forward returns its input tokens unchanged, and the witness of `dp_batch` compares them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The workspaces that a library (such as cuBLAS) allocates at its first call, for each thread and stream
-(specification 4.8).
+"""The workspaces that a library (such as cuBLAS) allocates at its first call, for each thread and stream (specification
+4.8).
 
 A library allocates a workspace at its first call, and the host waits for the allocation. A capture forbids this wait.
-Therefore the threads of a capture call the library for both streams before the capture begins. Each step starts new
-threads. The library keeps the handle of a thread that ends, and the next thread with the same number uses it, with its
-workspaces.
+Therefore the threads of a capture call the library for both streams before the capture begins. The library keeps the
+handle of a thread that ends, and the next thread with the same number uses it, with its workspaces.
 """
 
 from __future__ import annotations

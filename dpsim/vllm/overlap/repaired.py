@@ -1,12 +1,9 @@
 """A repair that no release has: a microbatch that raises releases the others, and the step ends with its error.
 
-Microbatches are host threads that run in turn, and a thread that waits for its turn waits for a flag, its event:
-
     release        u0 raises, its exit sets event 1 | u1 runs, yields, waits for 0 without end
     repaired       u0 raises, and all events are set | u1 is Aborted where it waits | the main thread raises u0's error
 
-Release 0.33 mentions this repair in a comment, but does not contain it. The names of forms with the repair contain
-`repaired`.
+Release 0.33 mentions this repair in a comment, but does not contain it.
 
 Sources: specification 4.7; vLLM pull requests 55586 and 51700.
 """

@@ -1,8 +1,7 @@
 """The expert of each token, and the uneven sizes of the all-to-all (specification 3.7 and 4.4).
 
 In a real model, the router chooses an expert from the content of a token, and ranks exchange how many tokens go where.
-In this model, the place of a token in its batch decides. So the sizes follow from the counts of all ranks, and wrong
-counts give wrong sizes. Each rank of the group has one expert.
+In this model, the place of a token in its batch decides. So wrong counts give wrong sizes.
 
     >>> [owner(token, layer=0, ranks=2) for token in range(6)]
     [0, 1, 1, 0, 0, 1]
@@ -33,10 +32,9 @@ def mark(expert: int, layer: int) -> int:
 
 
 class Route(NamedTuple):
-    """A dispatch of one rank, which its combine reverses.
+    """A dispatch of one rank. `order`: its rows by expert. `marks`: what the experts add to them.
 
-    `order`: its rows in the order of sending, by expert. `marks`: what the experts add to these rows. `source_sizes`:
-    the rows to each rank. `output_sizes`: the rows from each rank.
+    `source_sizes`: the rows to each rank. `output_sizes`: the rows from each rank.
     """
 
     order: tuple[int, ...]
@@ -46,9 +44,7 @@ class Route(NamedTuple):
 
     @classmethod
     def of(cls, layer: int, first: int, counts: Sequence[int], index: int) -> Route:
-        """The route of rank `index`. `counts`: the rows of each rank. `first`: the place in the batch of their first
-        row, on all ranks.
-        """
+        """For rank `index`. `counts`: the rows of each rank. `first`: the place of their first row in the batch."""
         ranks = len(counts)
         owners = [owner(first + row, layer, ranks) for row in range(max(counts))]
         order = sorted(range(counts[index]), key=lambda row: (owners[row], row))

@@ -1,9 +1,9 @@
-"""Streaming multiprocessors (SMs): communication kernels get a share of them while microbatches run
-(specification 4.10).
+"""Streaming multiprocessors (SMs): communication kernels get a share of them while microbatches run (specification
+4.10).
 
 A communication kernel that spins until its peers arrive occupies its multiprocessors meanwhile. So while microbatches
-run or a rank captures them, communication gets only `c` multiprocessors, and computing gets the others. Afterwards both
-kinds of kernels may use all of them again, also after an exception and before a replay. Some settings change this:
+run or a rank captures them, communication gets only `c` multiprocessors, and computing gets the others. Settings that
+change this:
 
     input                                    what follows
     no expert parallelism                    no all-to-all is set up; computing still leaves `c` of them free
@@ -26,12 +26,10 @@ class TooFewSMs(AssertionError):
 
 
 class SMControl:
-    """The multiprocessors of one rank. Raises AssertionError on a platform other than CUDA, and if none is left to
-    compute.
+    """The multiprocessors of one rank. AssertionError: no CUDA, or none is left to compute.
 
-    `expert_parallel`: whether experts communicate in an all-to-all with a setup. `wanted`: the number that the
-    environment asks for. `most`: the number that the all-to-all can use, None without a maximum. `cuda`: whether the
-    platform is CUDA. `deep_gemm`: whether the experts use DeepGEMM, whose kernels have a setup.
+    `expert_parallel`: the all-to-all has a setup. `wanted`: what the environment asks for. `most`: what the all-to-all
+    can use, None without a maximum. `deep_gemm`: the experts' kernels have a setup.
     """
 
     total = 132
@@ -49,9 +47,7 @@ class SMControl:
 
     @property
     def budget(self) -> int:
-        """The multiprocessors of communication while microbatches run. The all-to-all's maximum applies only with
-        expert parallelism.
-        """
+        """For communication while microbatches run. The maximum applies only with expert parallelism."""
         return self.wanted if self.most is None or not self.expert_parallel else min(self.wanted, self.most)
 
     def shares(self) -> tuple[int, int]:
@@ -73,11 +69,7 @@ class SMControl:
         self.comm = self.compute = self.total
 
     def check(self, microbatched: bool) -> None:
-        """Check the shares before an all-to-all and the expert behind it.
-
-        Raises TooFewSMs if a share is wrong, or if microbatches communicate on more multiprocessors than the all-to-all
-        can use.
-        """
+        """Before an all-to-all and the expert behind it. TooFewSMs: a share is wrong, or above what it can use."""
         comm, compute = self.shares() if microbatched else (self.total, self.total)
         if self.comm != comm:
             raise TooFewSMs(f"an all-to-all was set up for {comm} multiprocessors and has {self.comm} (4.10)")

@@ -1,18 +1,12 @@
 """The state that all host threads of a rank share: their microbatches, and the one forward context (specification 4.1).
 
-In the engine, this state consists of variables of the process. Callers do not pass a layer its attention metadata and
-token counts. The layer reads them from the *forward context*, and there is one for all threads. So a thread that gets
-its turn first installs its own context. Otherwise it computes with the numbers of another microbatch. The state
-consists of:
+In the engine, these are variables of the process, so a thread that gets its turn first installs its forward context.
 
     ids        thread name -> microbatch, for the threads that are registered
     contexts   microbatch -> its context, None before it enters and after it left
     forward    the context of the running forward
     holder     the microbatch that has the baton, the right to run (invariant I-BT-1)
     aborted    whether a microbatch has raised, so that no other one continues
-
-A `ForwardState` is plain Python without a lock. Only one thread of a rank runs at a time, because of the baton
-(`dpsim.vllm.overlap.baton`).
 """
 
 from __future__ import annotations
@@ -26,11 +20,9 @@ from dpsim.vllm.capture.wrapper import ForwardContext
 
 
 class OverlapContext(NamedTuple):
-    """The forward context. `context`: mode, graph, counts of all ranks (vLLM's DP metadata), and the requests for
-    attention.
+    """`context`: mode, graph, counts of all ranks (vLLM's DP metadata), requests. `metadata`: its buffers.
 
-    `metadata`: the buffers of starts, lengths and slots. `first_token`: the place of the first token in the rank's
-    batch, which is equal on all ranks.
+    `first_token`: the place of the first token in the rank's batch, equal on all ranks.
     """
 
     context: ForwardContext
@@ -90,8 +82,7 @@ class ForwardState:
     def during(self, forward: OverlapContext) -> Iterator[None]:
         """Install a forward context, as the runner does around the model.
 
-        Raises WrongForward if the model leaves another context or none, because code behind it would read a wrong one
-        (invariant I-BT-9).
+        WrongForward: the model leaves another or none, and code behind it would read that (invariant I-BT-9).
         """
         self.forward = forward
         try:
@@ -107,9 +98,7 @@ class ForwardState:
         return self.forward
 
     def end(self) -> None:
-        """Check that the threads left nothing, after the main thread has joined them. Raises AssertionError
-        (invariant I-BT-9).
-        """
+        """After the joins: threads left nothing. Raises AssertionError (invariant I-BT-9)."""
         assert not self.ids, f"threads {sorted(self.ids)} are still registered after they were joined (I-BT-9)"
         left = [number for number, context in enumerate(self.contexts) if context is not None]
         assert not left, f"contexts of microbatches {left} are left after the join (I-BT-9)"

@@ -9,16 +9,14 @@
     some           NONE, PIECEWISE    -                        threads, eagerly
 
 A capture executes no kernel. So if a step captures a graph while the engine serves, the step has no outputs until a
-replay. The source pages and releases do this, and the witness of the program reports it.
+replay.
 
 In each mode, the forward contexts of microbatches have mode NONE, so that no wrapper inside of them captures or
-replays. The wrapper keeps the outputs by the number of the microbatch, and concatenates them in that order.
+replays.
 
 If a microbatch raises, the others hang in every release, unless it raises behind its last yield. Then the V1 runner
 continues with the rows of the others, and the V2 runner raises. In `dpsim.vllm.overlap.repaired`, the others do not
 hang.
-
-A variant overrides a method of `UBatchWrapper` or of `UBatchContext`.
 """
 
 from __future__ import annotations
@@ -123,9 +121,7 @@ class UBatchWrapper:
         entry.graph.replay(context.stream, "ubatches.replay")
 
     def decided(self, action: str) -> None:
-        """Record the row of the table as a decision. It must be equal on all ranks, because their collectives depend on
-        it.
-        """
+        """The row of the table is equal on all ranks, because their collectives depend on it."""
         self.rank.decide("overlap", action, "dp_cpu")
 
     # ---- without microbatches
@@ -209,16 +205,14 @@ class UBatchWrapper:
             await self.library.workspace(stream)
 
     def keep(self, number: int, outputs: Outputs, running: Running) -> None:
-        """Store the outputs after the exit, when the next microbatch may have ended already. No flag orders the two
-        threads here. Code that relies on an order has to set a flag, so that an exploration tries both orders
-        (`Program.ordered_by_flags`).
+        """Store the outputs after the exit, when the next microbatch may have ended: no flag orders the threads.
+
+        Code that relies on an order has to set one, so that an exploration tries both (`Program.ordered_by_flags`).
         """
         running.results[number] = outputs
 
     def failed(self, error: Exception, running: Running) -> None:
-        """Record that a microbatch raised. Its exit releases the next one once, which then waits without end
-        (specification 4.7).
-        """
+        """The exit releases the next one once, which then waits without end (specification 4.7)."""
         running.errors.append(error)
 
     async def finish(self, running: Running) -> list[tuple[int, Outputs]]:
@@ -235,10 +229,7 @@ class UBatchWrapper:
         return self.ordered([*running.results.items()])
 
     def surface(self, running: Running) -> None:
-        """Raise the first error if there are no rows; the engine raises IndexError there.
-
-        If there are rows, the V1 runner only prints the error, and the step continues with fewer rows.
-        """
+        """Raise the first error if there are no rows (the engine: IndexError); else V1 goes on with fewer rows."""
         if not running.results and running.errors:
             raise running.errors[0]
 
@@ -247,9 +238,7 @@ class UBatchWrapper:
         return sorted(results, key=lambda result: result[0])
 
     def concatenated(self, results: list[tuple[int, Outputs]], stream: Stream) -> Outputs:
-        """Concatenate the rows of all microbatches, on the compute stream, where all of them end
-        (invariant I-UB-10).
-        """
+        """On the compute stream, where all of them end (invariant I-UB-10)."""
         buffers = [outputs.buffers[0] for _, outputs in results]
         whole = stream.alloc(sum(buffer.shape[0] for buffer in buffers), buffers[0].dtype, "ubatches.rows")
         stream.launch("ubatches.concatenate", concatenate, reads=buffers, writes=[whole], cost=0)
@@ -260,10 +249,7 @@ class UBatchWrapper:
     # ---- as a graph (4.8)
 
     async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
-        """Capture the microbatches as one graph. The threads start and wait before the capture, and end within it.
-
-        Raises CapturedAgain if the rank already has a graph of this size.
-        """
+        """One graph. Threads start and wait before the capture, and end within it. Raises CapturedAgain."""
         tokens = tuple([part.num_tokens for part in parts])
         if tokens in self.sizes:
             raise CapturedAgain(f"microbatches of {tokens} tokens are captured again: the rank did not find the graph")

@@ -8,14 +8,11 @@ A scenario of the model of vLLM has a topology, a configuration and a workload o
     estimate.py        an estimate of the steps, records and memory of a run, computed before the run
     communicators.py   the communicators of a topology, and their names
     small.py           an enumeration of all small scenarios that are similar to a given one
-    outside.py         what such a set lacks of the given scenario
-    one_more.py        a given scenario with one more data-parallel rank
     strategies.py      Hypothesis strategies that draw scenarios
     accepted.py        the topologies and fields of requests that a program accepts, for `strategies.py`
     fault_strategies.py  Hypothesis strategies that draw faults and delays
     options.py         options of `dpsim run` and `dpsim explore`
     agreement.py       a conformance test that runs a protocol on a backend
 
-Entry points in pyproject.toml name `scenario`, `strategies`, `options` and `agreement`. Only the two files with
-strategies import Hypothesis.
+Only the two files with strategies import Hypothesis.
 """

@@ -50,10 +50,7 @@ def validated(key: str, kind: type[Any], value: Any) -> Any:
 def accepted(
     protocol: str, form: str | None, variant: str | None, topologies: Sequence[Topology]
 ) -> tuple[Topology, ...]:
-    """Returns the topologies that the program accepts, in the given order; all, if it accepts none of them.
-
-    If the program accepts none, its error on the first drawn scenario then names the reason.
-    """
+    """Those that the program accepts, in order; all, if it accepts none, so that its error names the reason."""
     return _accepted(protocol, form, variant, topologies)[0] or tuple(topologies)
 
 
@@ -67,7 +64,6 @@ def demanded(protocol: str, form: str | None, variant: str | None, topologies: S
 def _accepted(
     protocol: str, form: str | None, variant: str | None, topologies: Sequence[Topology]
 ) -> tuple[tuple[Topology, ...], dict[str, Any]]:
-    """Returns the accepted topologies, and the fields of a configuration with which the program accepts them."""
     choice = {"name": protocol, "form": form, "variant": variant}
     for fields in DEMANDS:
         config = EngineConfig.model_validate(fields) if fields else None
@@ -99,10 +95,7 @@ V1 runner; `whole_engine_dp` without this runner does not read adapters."""
 def accepted_config(
     protocol: str, form: str | None, variant: str | None, topology: Topology, config: EngineConfig
 ) -> EngineConfig:
-    """Returns `config`, or the first simpler configuration that the program accepts with this topology.
-
-    If the program accepts none of them, returns `config`, and the caller discards the scenario.
-    """
+    """`config`, or the first simpler one that the program accepts; else `config`, and the scenario is dropped."""
     choice = {"name": protocol, "form": form, "variant": variant}
     simpler = (config.model_copy(update=fields) for fields in OPTIONAL)
     return next((one for one in simpler if _accepts(choice, topology, one)), config)

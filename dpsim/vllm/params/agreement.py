@@ -1,7 +1,7 @@
 """A conformance test of backends that runs a protocol: the data-parallel batch agreement `dp_batch`.
 
-A backend executes the ops of a program, for example in the simulation or on GPUs. `dpsim.testing.check_backend` runs
-this test beside the framework's own tests, because an entry point of the group `dpsim.cases` names it.
+`dpsim.testing.check_backend` runs this test beside the framework's own tests, because an entry point of the group
+`dpsim.cases` names it.
 """
 
 from __future__ import annotations

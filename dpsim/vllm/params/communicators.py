@@ -14,7 +14,7 @@
     pp_broadcast  device          the groups of pp: broadcasts sampled tokens
 
 If a kind has one group only, the communicator has the name of the kind. Otherwise the names are `dp.0`, `dp.1`, and so
-on. Scenarios address collectives by these names.
+on.
 
     >>> [spec.name for spec in communicators(Topology(data_parallel_size=2, tensor_parallel_size=2))]
     ['tp.0', 'tp.1', 'dp.0', 'dp.1', 'dp_cpu.0', 'dp_cpu.1', 'ep']
@@ -35,10 +35,9 @@ from dpsim.vllm.config import Topology
 
 
 def communicators(topology: Topology, eplb: bool = False) -> tuple[CommunicatorSpec, ...]:
-    """Returns all communicators in the order in which ranks create them: by kind, then by the lowest rank.
+    """All, in the order in which ranks create them: by kind, then by the lowest rank. `eplb`: experts move.
 
-    `eplb` says whether ranks move experts according to their load. Only `dp` and the kinds of experts also have
-    communicators of a single rank.
+    Only `dp` and the kinds of experts also have communicators of a single rank.
     """
     balanced = topology.expert_groups() if eplb else []
     pipelines = topology.groups("pp") if topology.pipeline_parallel_size > 1 else []

@@ -1,17 +1,14 @@
 """Estimates the steps, records and memory of a run from its requests and limits, before dpsim runs it.
 
-A request takes one step for each chunk of its prompt, and one for each output token. A replica runs up to
-`max_num_seqs` requests at once, and computes up to `max_num_batched_tokens` tokens a step. So the longest request is a
-lower bound of the steps, and the sum of all tokens is another one. Requests that arrive late share their steps with
-fewer others, at most one step a tick of the clock. An aborted request takes no step after its abort. The result
-describes the busiest replica:
+A request takes one step for each chunk of its prompt, and one for each output token. The longest request is a lower
+bound of the steps, and the sum of all tokens is another one. Requests that arrive late share their steps with fewer
+others, at most one step a tick of the clock.
 
     >>> args = EngineArguments(TOPOLOGY, CONFIG, (Request(0, 100, 16_000_000),), 20_000_000, form="")
     >>> str(estimate_of(args))
     'about 16,000,001 steps, 256,000,016 records, 106 GB'
 
-A pipeline stage allocates the length of the longest request for each slot, even if the request ends early. The byte
-constants below are measurements of runs of this package.
+The result is of the busiest replica. The byte constants below are measurements of runs of this package.
 """
 
 from __future__ import annotations
@@ -39,10 +36,7 @@ CONFIG = {"max_num_seqs": 128, "max_num_batched_tokens": 8192}
 
 
 def estimate_of(args: EngineArguments, *, table: bool = False) -> Estimate:
-    """Returns the estimate of a run with these arguments.
-
-    `table`: each computed token reads all positions of its request, as in the program `pp_tokens`.
-    """
+    """`table`: each computed token reads all positions of its request, as in the program `pp_tokens`."""
     requests, step, budget = args.requests, max(1, args.step_ns), max(1, args.config["max_num_batched_tokens"])
     replicas, size = args.topology["data_parallel_size"], 1
     for name in TOPOLOGY:
@@ -60,19 +54,13 @@ def estimate_of(args: EngineArguments, *, table: bool = False) -> Estimate:
 
 
 def _share(request: Request, budget: int, step_ns: int) -> int:
-    """Returns the number of steps in which a request takes part.
-
-    An aborted request takes part in at most the ticks from its arrival to its abort, and in these two ticks.
-    """
+    """An aborted request takes part in at most the ticks from its arrival to its abort, and in these two ticks."""
     whole = -(-request.prompt_tokens // budget) + request.length
     return whole if request.abort_ns is None else min(whole, (request.abort_ns - request.arrival_ns) // step_ns + 2)
 
 
 def _longest(requests: Sequence[Request]) -> int:
-    """Returns the largest number of positions of a request, even if it ends early.
-
-    A request of a session continues where earlier requests of the session ended, so their positions add up.
-    """
+    """A request of a session continues where earlier requests of the session ended, so their positions add up."""
     sessions = Counter[str]()
     for one in requests:
         if one.session is not None:
@@ -82,7 +70,6 @@ def _longest(requests: Sequence[Request]) -> int:
 
 
 def _kept(args: EngineArguments, table: bool) -> int:
-    """Returns the bytes that a rank allocates for each position, before its first step."""
     if table:
         return max(1, int(args.config["max_num_seqs"])) * SLOT
     return (len(args.requests) + 1) * CAPTURED if args.config.get("capture_graphs") else 0

@@ -1,7 +1,4 @@
-"""Hypothesis strategies that draw injected faults and delays, as mappings for a scenario file.
-
-`dpsim.vllm.params.strategies` combines them with topologies, configurations and workloads.
-"""
+"""Hypothesis strategies that draw injected faults and delays, as mappings for a scenario file."""
 
 from __future__ import annotations
 
@@ -74,7 +71,6 @@ def delays(
 def _addresses(
     draw: st.DrawFn, topology: Topology, rank: int, sites: tuple[str, ...], max_ordinal: int
 ) -> dict[str, str | int]:
-    """Draws the address of one collective of `rank`, by its site or by its communicator."""
     number = draw(st.integers(0, max_ordinal))
     own = [spec.name for spec in communicators(topology) if rank in spec.ranks]
     places = [("site", site) for site in sites] + [("communicator", name) for name in own]
@@ -84,7 +80,7 @@ def _addresses(
 
 @st.composite
 def _changes(draw: st.DrawFn) -> dict[str, str | int]:
-    """Draws a change of an int32 all-reduce, the only collective of the protocol; so no change concerns a root."""
+    """The int32 all-reduce is the only collective of the protocol, so no change concerns a root."""
     key = draw(st.sampled_from(["count", "op", "dtype"]))
     if key == "count":
         return {"count": draw(st.integers(1, 16))}

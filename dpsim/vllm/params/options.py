@@ -2,8 +2,7 @@
 
     dpsim run quickstart --workload AzureLLMInferenceTrace_code.csv --requests 1000
 
-An entry point of the group `dpsim.options` names the function `run` (see `dpsim.cli.offered`). This module imports only
-typer before the command calls `run`, so that a command starts fast.
+This module imports only typer before the command calls `run`, so that a command starts fast.
 """
 
 from __future__ import annotations

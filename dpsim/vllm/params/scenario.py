@@ -3,8 +3,8 @@
     EngineScenario(name="two", topology=Topology(data_parallel_size=2), workload=Workload(requests=(...)))
     scenario_from({"name": "two", "topology": {"data_parallel_size": 2}, "workload": {"requests": [...]}})
 
-Names of fields are vLLM's (`dpsim.vllm.config`), and a configuration must follow vLLM's rules. The entry point
-`default` of the group `dpsim.parameters` names `EngineScenario`, so every scenario file has these sections.
+The entry point `default` of the group `dpsim.parameters` names `EngineScenario`, so every scenario file has these
+sections.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -22,15 +22,12 @@ from dpsim.contract.world import CommunicatorSpec
 from dpsim.scenario import protocol as protocols
 from dpsim.scenario.base import KeyPath, Problem, RankKey, Word
 from dpsim.scenario.model import Scenario
-from dpsim.scenario.parameters import MOST_RANKS, Parameters, above
+from dpsim.scenario.parameters import MOST_RANKS, Parameters, Worlds, above
 from dpsim.vllm.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
 from dpsim.vllm.params.arguments import EngineArguments, Request
 from dpsim.vllm.params.communicators import communicators
 from dpsim.vllm.params.workload.model import Workload
 from dpsim.vllm.params.workload.requests import extent, requests_of
-
-if TYPE_CHECKING:
-    from dpsim.scenario.parameters import Worlds
 
 
 class ProtocolChoice(protocols.ProtocolChoice):
@@ -71,9 +68,7 @@ class EngineParameters(Parameters):
 
     @property
     def small_sizes(self) -> str:
-        """The default sizes of an enumeration of small scenarios: two requests, with aborts if the program reads
-        aborts.
-        """
+        """Two requests, with aborts if the program reads aborts."""
         heeds = registry.protocol(self.protocol.name).program.heeds
         return f"requests=2,steps=2,abort={int(heeds is None or 'abort_ns' in heeds)}"
 
@@ -83,10 +78,9 @@ class EngineParameters(Parameters):
         return self.config if own is None else own.over(self.config)
 
     def requests(self, base: Path | str | None = None) -> list[Request]:
-        """Returns the requests, in the order of their source.
+        """In the order of their source. `base`: the folder of the scenario; None: the working folder.
 
-        `base` is the folder of the scenario file, from which dpsim resolves the name of a trace; None is the working
-        folder. Raises FileMissing if dpsim does not find the trace, and ScenarioError if it cannot read it.
+        Raises FileMissing without the trace, and ScenarioError if it cannot be read.
         """
         return requests_of(self.workload, base)
 
@@ -115,11 +109,7 @@ class EngineParameters(Parameters):
         return self.config.capture_graphs
 
     def problems(self) -> Iterator[Problem]:
-        """Yields what is wrong with the sections, each problem with its place in the file.
-
-        First these are requests that need an adapter while adapters are off. Then follow the rules of the release that
-        the configuration breaks, and the rules that the settings of single ranks break.
-        """
+        """Requests that need an adapter while those are off; then broken rules, also for single ranks."""
         for i, request in enumerate(self.workload.requests or ()):
             if request.lora is not None and not self.config.enable_lora:
                 message = f"the adapter {request.lora!r} needs config.enable_lora: true"
@@ -160,39 +150,39 @@ class EngineParameters(Parameters):
         return ["", "settings of single ranks, by config_by_rank:", *lines, ""] if lines else []
 
     def all_up_to(self, sizes: str) -> Worlds:
-        """Returns every small scenario up to the given sizes (`dpsim.vllm.params.small`).
-
-        Raises ScenarioError for wrong sizes.
-        """
+        """Every small scenario (`dpsim.vllm.params.small`). Raises ScenarioError for wrong sizes."""
         from dpsim.vllm.params import small
 
         return small.Small(cast(Scenario, self), small.scope(sizes))
 
     def one_more(self) -> Self | None:
-        """Returns the parameters with one more data-parallel rank, which receives copies of the last rank's requests.
+        """With one more data-parallel rank; None without a list of requests, or if the release refuses the size.
 
-        Returns None if the file does not list its requests, or if the rules of the release refuse the size
-        (`dpsim.vllm.params.one_more`).
+        vLLM deals requests in turn, by arrival: those of the last rank come twice, so the others keep theirs. The new
+        rank has its settings, too. A front end that balances by load may deal in another way.
+
+            requests of 2 ranks, in turn     a b | c d | e
+            requests of 3 ranks, in turn     a b b | c d d | e
         """
-        from dpsim.vllm.params import one_more
-
-        own = self.workload.requests
+        own, ranks, last = self.workload.requests, self.topology.data_parallel_size, self.topology.replica_size
         if own is None:
             return None
+        dealt = enumerate(sorted(own, key=lambda one: one.arrival))
+        requests = tuple(one for place, one in dealt for _ in range(2 if place % ranks == ranks - 1 else 1))
+        settings = {rank + last: one for rank, one in self.config_by_rank.items() if rank >= ranks * last - last}
         changed = {
-            "topology": one_more.topology(self.topology),
-            "config_by_rank": one_more.settings(self.topology, self.config_by_rank),
-            "workload": self.workload.model_copy(update={"requests": one_more.requests(self.topology, own)}),
+            "topology": self.topology.model_copy(update={"data_parallel_size": ranks + 1}),
+            "config_by_rank": {**self.config_by_rank, **settings},
+            "workload": self.workload.model_copy(update={"requests": requests}),
         }
         with suppress(ValueError):
             return self.model_validate({**dict(self), **changed})
         return None
 
     def beyond(self) -> str:
-        """Returns why a scenario from a stranger's token is too large to run, or an empty text.
+        """Why a stranger's token is too large, or "".
 
-        This method counts from the text of the scenario before dpsim makes any request. It refuses a workload file, so
-        that a stranger's scenario opens no file.
+        It counts from the text before any request is made, and refuses a file, so that none is opened.
         """
         if self.file is not None:
             return "its workload is a file; expected requests that are written out or synthetic"
@@ -210,7 +200,6 @@ def _section(found: Broken) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Returns a value as YAML writes it, on one line."""
     if value is None:
         return "unset"
     return str(value).lower() if isinstance(value, bool) else printable(str(value))

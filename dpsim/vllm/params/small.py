@@ -2,17 +2,14 @@
 
     for scenario in small_scenarios(base, scope("ranks=2,requests=2,steps=2")): ...
 
-Two ranks and a few steps suffice to show nearly every coordination bug. In one case a hundred random scenarios missed a
-bug that 1 in 80 small scenarios shows. Protocol, configuration and faults are those of the scenario `base`. The
-requests vary, and the numbers of ranks and stages vary if the user names them. Each size is a maximum:
+Two ranks and a few steps suffice to show nearly every coordination bug. Protocol, configuration and faults are those of
+the scenario `base`. The requests vary, and the numbers of ranks and stages vary if the user names them. Each size is a
+maximum:
 
     ranks     data-parallel ranks, from 1                    requests  requests, from 1
     steps     steps in which a request may arrive            prompt    tokens of a prompt, from 1
     output    tokens of output, from 1                       abort     0: never; 1: or in any step after its arrival
     stages    pipeline stages, from 1
-
-A small scenario omits faults, delays, messages and settings of ranks that it does not have, and an expected culprit.
-Smaller scenarios are first, so the first failure is a smallest one.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -31,8 +28,7 @@ from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.small.within import injected_within
 from dpsim.vllm.config import Topology
-from dpsim.vllm.params.outside import outside
-from dpsim.vllm.params.workload.model import RequestSpec
+from dpsim.vllm.params.workload.model import RequestSpec, Workload
 
 LARGEST = 1_000_000
 
@@ -91,10 +87,7 @@ def count(sizes: Scope) -> int:
 
 
 def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
-    """Yields all scenarios up to these sizes, the smallest first.
-
-    Raises ScenarioError if there are more than a million, or if `base` is not valid with one of the numbers of ranks.
-    """
+    """The smallest first. ScenarioError: more than a million, or `base` is not valid with a number of ranks."""
     if count(sizes) > LARGEST:
         raise ScenarioError(
             f"--all-up-to: these are {count(sizes):,} scenarios; expected at most {LARGEST:,}: take smaller sizes"
@@ -154,7 +147,6 @@ class Small(NamedTuple):
 
 
 def _topologies(base: Topology, sizes: Scope) -> list[Topology]:
-    """Returns all topologies up to the sizes: by number of ranks, then by number of stages."""
     dp, pp = base.data_parallel_size, base.pipeline_parallel_size
     return [
         base.model_copy(update={"data_parallel_size": ranks, "pipeline_parallel_size": stages})
@@ -164,7 +156,6 @@ def _topologies(base: Topology, sizes: Scope) -> list[Topology]:
 
 
 def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[str, Any]]]:
-    """Yields all lists of `number` requests, each in the order of arrival."""
     one = [
         (step, prompt, output, abort)
         for step in range(sizes.steps)
@@ -187,8 +178,49 @@ def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[
 
 
 def _fates(sizes: Scope, step: int) -> int:
-    """Returns in how many ways a request that arrives in this step can end.
-
-    It completes, or its client aborts it in one of the later steps.
-    """
     return 1 + (sizes.steps - step) * sizes.abort
+
+
+def outside(base: Scenario, sizes: Mapping[str, int | None]) -> str:
+    """Returns each size for which the set is too small, with the value that contains `base`; "" if none is.
+
+    `sizes`: the fields of `Scope`; None for one that does not vary. Random requests have their upper bounds. Requests
+    from a file, other fields, and arrivals between two steps are in no set.
+    """
+    needed = {"ranks": base.topology.data_parallel_size, "stages": base.topology.pipeline_parallel_size}
+    needed = {name: least for name, least in needed.items() if sizes[name] is not None}
+    workload, others = base.workload, []
+    if workload.requests is not None:
+        listed = workload.requests[: workload.limit]
+        needed |= _of_requests(listed, workload)
+        others = _in_no_set(listed, workload)
+    elif workload.synthetic is not None:
+        drawn = workload.synthetic
+        needed["requests"] = min(drawn.requests, workload.limit or drawn.requests)
+        needed |= {"prompt": drawn.prompt_tokens.max, "output": drawn.output_tokens.max}
+    else:
+        others = ["requests from a file"]
+    lacks = [*(f"{name}={least}" for name, least in needed.items() if least > (sizes[name] or 0)), *others]
+    return f"the scenario's own workload ({', '.join(lacks)})" if lacks else ""
+
+
+def _of_requests(listed: tuple[RequestSpec, ...], workload: Workload) -> dict[str, int]:
+    return {
+        "requests": len(listed),
+        "steps": max(
+            max(one.arrival + workload.step_duration, one.abort or 0) // workload.step_duration for one in listed
+        ),
+        "prompt": max(one.prompt_tokens for one in listed),
+        "output": max(one.output_tokens for one in listed),
+        "abort": int(any(one.abort is not None for one in listed)),
+    }
+
+
+def _in_no_set(listed: tuple[RequestSpec, ...], workload: Workload) -> list[str]:
+    sized = {"arrival", "prompt_tokens", "output_tokens", "abort"}
+    fields = [name for name in RequestSpec.model_fields if name not in sized]
+    default = RequestSpec(prompt_tokens=1, output_tokens=1)
+    own = [name for name in fields if any(getattr(one, name) != getattr(default, name) for one in listed)]
+    times = [time for one in listed for time in (one.arrival, one.abort) if time is not None]
+    between = any(time % workload.step_duration for time in times)
+    return [*own, *["times between two steps"] * between]

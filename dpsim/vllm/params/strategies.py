@@ -4,18 +4,14 @@
     def test_a_healthy_protocol_never_hangs(scenario):
         holds(scenario)              # dpsim.testing: explores schedules, and raises if one fails
 
-There is one strategy for each part of a scenario: topology, config, workload (with aborts), faults and delays.
-`scenarios` combines them, and a caller can replace parts by other strategies. A request frees its memory when it ends.
-So a strategy draws an abort in order to draw a free in an arbitrary step.
+A strategy draws an abort in order to draw a free in an arbitrary step.
 
 Every drawn scenario is valid by construction, and small: up to 4 ranks, 6 requests, about 30 steps. Hypothesis shrinks
-it towards the simplest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So a
-failing example needs everything that remains in it. For this, the simplest value is first in every choice, and lists
-shrink to empty ones. `dump_scenario` turns a failing example into a file.
+it towards the simplest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays.
 
 A strategy always draws all its values, even those that an earlier choice makes useless. Otherwise Hypothesis could not
 revert that choice without a change of all later draws. Strategies draw neither schedules nor seeds, because the
-property explores schedules. So the property depends on the scenario only, and a failing example shrinks.
+property explores schedules.
 
 Only this file and `fault_strategies` import Hypothesis. Prior art: Hypothesis' own guide to strategies that shrink
 well; Jepsen's nemesis.
@@ -183,11 +179,7 @@ def scenarios(
 
 
 def _as_strategy(key: str, value: Any) -> st.SearchStrategy[Any]:
-    """Returns a strategy of valid objects from a strategy, whose values may be mappings, or from a single value.
-
-    `key` is the scenario section of such values. Raises TypeError for a value of another type, and ScenarioError for a
-    mapping that is invalid in a scenario file.
-    """
+    """`key`: the section. Raises TypeError for another type, ScenarioError for a mapping that no file may have."""
     kind = {"topology": Topology, "config": EngineConfig, "workload": Workload}[key]
     if isinstance(value, st.SearchStrategy):
         return value.map(lambda drawn: validated(key, kind, drawn))
@@ -247,7 +239,6 @@ The default sizes of a release are too many for a property.
 
 
 def _captured(config: EngineConfig) -> EngineConfig:
-    """Returns the configuration with graphs that ranks capture, or unchanged if it has no graphs."""
     if config.cudagraph_mode is CUDAGraphMode.NONE:
         return config
     sizes = config.cudagraph_capture_sizes or tuple([config.uniform_decode_query_len * size for size in SIZES])
@@ -256,7 +247,7 @@ def _captured(config: EngineConfig) -> EngineConfig:
 
 
 def _captures(protocol: str, form: str | None, variant: str | None) -> bool:
-    """Returns whether this form lets ranks capture graphs on all ranks: the V1 runner of `dp_batch` does."""
+    """The V1 runner of `dp_batch` lets ranks capture."""
     form = registry.variant(variant).form if form is None and variant is not None else form
     return protocol == "dp_batch" and not (form or "").startswith("v2-")
 

@@ -4,8 +4,7 @@
     InputBatch   from a stage to its kernels: the rows of the batch as slots and spans of tokens
     StepResult   from a stage to the engine: the inputs of the step and, on the last stage, the sampled tokens
 
-Every stage receives an equal batch. So each stage computes by itself what all stages have to decide alike. Examples are
-whether a row samples a token, and how many drafts it has.
+Every stage receives an equal batch. So each stage computes by itself what all stages have to decide alike.
 
     >>> row = Row(request=0, computed=4, scheduled=3, prefill=4, limit=9, position=4)
     >>> row.prefilling, row.samples, row.drafts  # a decode: the last sampled token, and two drafts
@@ -52,10 +51,9 @@ class Row(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """A request that gets a slot, with its known tokens: its prompt and, after a preemption, its output so far.
+    """A request that gets a slot, with its known tokens: prompt and, after a preemption, output.
 
-    `continues`: the former request of the same session, if it still has a slot. The stage frees this slot first
-    (specification 6.2).
+    `continues`: the former request of its session, whose slot the stage frees first (specification 6.2).
     """
 
     request: int
@@ -64,10 +62,8 @@ class Admission(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What every stage does in a step: free the slots of some requests, assign slots to others, and run rows.
-
-    `preempted`: the requests of `freed` that lose their slots and start again later. `drafts`: the most drafts that a
-    row has in its next decode. If it is 0, the last stage proposes no drafts.
+    """`freed`: requests that lose slots; of these, `preempted` start again. `drafts`: the most of a row; 0: none
+    proposed.
     """
 
     number: int
@@ -91,11 +87,10 @@ class Batch(NamedTuple):
 
 
 class InputBatch(NamedTuple):
-    """A batch as a stage runs it: the slots of its rows, on host and device, and the places of their tokens.
+    """A batch with its slots, on host and device, kept between `execute` and `sample`.
 
-    A worker keeps it between two calls: `execute` runs the batch, `sample` samples its tokens. `masks`: for each row,
-    by place, the kinds of tokens that a grammar permits; only the sample call has them. `drafts`: the drafts that the
-    drafter proposes for each row after the batch, or 0 if the step skips them.
+    `masks`: a row's kinds of permitted tokens, by place, for sampling. `drafts`: those of each row after it; 0:
+    skipped.
     """
 
     batch: Batch
@@ -113,9 +108,7 @@ class InputBatch(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """The result of a step, which the engine reads later. `delivered`: for each row, the op that last wrote tokens to
-    its slot.
-    """
+    """Read later by the engine. `delivered`: for each row, the op that last wrote tokens to its slot."""
 
     step: int
     batch: Batch

@@ -2,20 +2,15 @@
 
     hidden -> [ embed, project ] -> attention -> [ mix, project ] -> attention -> [ mix ] -> output
 
-Each bracketed section of the diagram is a *piece*. In mode PIECEWISE, each piece is a separate graph, and attention
-runs eagerly between the pieces. In mode FULL, all pieces and attention are one graph, which ends with the copy into the
-output buffers.
+In mode PIECEWISE, each bracketed *piece* is a separate graph, and attention runs eagerly between the pieces. In mode
+FULL, all pieces and attention are one graph, which ends with the copy into the output buffers.
 
-A captured CUDA graph replays fixed kernel arguments, so they cannot depend on the tokens of a step. Instead, buffers
-contain, for each token, its id, its position and the cache slot of its request. The cache has one spare slot behind
-those of requests, to which padding tokens write. So padded rows have no effect (invariant I-CG-11).
+Buffers contain, for each token, its id, its position and the cache slot of its request. The cache has one spare slot
+behind those of requests, to which padding tokens write. So padded rows have no effect (invariant I-CG-11).
 
 The stages need no agreement before a capture. All have the same configuration, so they capture the same sizes, the
 largest first. The first dummy run allocates output buffers that have room for all sizes (invariant I-CG-13). In a
-capture, a stage neither sends nor receives hidden states; it runs on the content of its buffers. In a step, all stages
-choose the same graph, because they have the same batch.
-
-The ranks of a stage reduce the output of each layer inside the graph.
+capture, a stage neither sends nor receives hidden states; it runs on the content of its buffers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The calls depend on the requests and the configuration only, because the tokens of the stand-in model do
 (`dpsim.vllm.model.oracle`). So every stage computes the same history by itself, and no schedule of the ranks changes
-it. One call is one tick of the step clock. The history leaves out ticks in which the engine has nothing to do.
+it. One call is one tick of the step clock.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.params.arguments import Request
@@ -12,9 +12,8 @@ it. One call is one tick of the step clock. The history leaves out ticks in whic
     >>> [call.takes for call in calls]
     [False, True, True, True, True, True]
 
-Data-parallel engines are called *replicas* here, and get the requests in turn. The experts of the model are spread over
-all replicas, so the replicas make their calls in the same ticks. A replica that computes nothing in a tick, while
-another one does, runs a *dummy step*:
+The experts are spread over all replicas (data-parallel engines), so these make their calls in the same ticks. A replica
+that computes nothing in a tick, while another one does, runs a *dummy step*:
 
     >>> for one in histories([Request(0, 5, 2)], 2, stages=2, config=EngineConfig()):
     ...     print(*["dummy" if call.dummy else [row.scheduled for row in call.batch.rows] for call in one.calls])
@@ -41,12 +40,10 @@ STEP_NS = 20_000_000
 
 
 class Call(NamedTuple):
-    """One call of the engine. `batch`: the batch that it schedules. `takes`: whether it then reads the oldest result.
-    `dummy`: whether a dummy step follows.
+    """`batch`: what it schedules. `takes`: it then reads the oldest result. `dummy`: a dummy step follows.
 
-    `masks`: for each row, by place, the kinds of tokens that a grammar permits; empty if no row has a grammar.
-    `deferred`: the engine first reads the oldest result and then samples the batch, because the masks depend on that
-    result.
+    `masks`: a row's kinds of permitted tokens, by place; empty without a grammar. `deferred`: it reads the oldest
+    result first, because the masks depend on it.
     """
 
     batch: Batch | None
@@ -57,10 +54,9 @@ class Call(NamedTuple):
 
 
 class History:
-    """All calls of one engine, computed at construction.
+    """All calls of one engine. `mine`: its requests in the order of arrival; None for all.
 
-    `mine`: the numbers of the engine's requests, in the order of their arrival; None for all. Raises Unsuitable for a
-    request that never ends, or that the scheduler can never schedule.
+    Raises Unsuitable for a request that never ends, or that can never be scheduled.
     """
 
     def __init__(
@@ -94,9 +90,7 @@ class History:
 
     @property
     def ends(self) -> dict[int, tuple[int, bool]]:
-        """For each request, the tokens that its client receives, and whether fewer are correct, because the client may
-        abort.
-        """
+        """For each request, the tokens of its client, and whether an abort may make them fewer."""
         own = {number: self.requests[number] for number in self.mine}
         leaving = {self.keys[number] for number, request in own.items() if request.abort_ns is not None}
         return {number: (request.length, self.keys[number] in leaving) for number, request in own.items()}
@@ -121,9 +115,7 @@ class History:
         self.calls = [call._replace(dummy=call.batch is None or not call.batch.rows) for call in calls]
 
     def _oracles(self) -> list[Oracle]:
-        """The oracles of all requests. In a session, the tokens of a request begin with those of the requests before
-        it.
-        """
+        """In a session, the tokens of a request begin with those of the requests before it."""
         oracles: dict[int, Oracle] = {}
         ended: dict[int, tuple[int, ...]] = {}
         for number in in_turn(self.requests):
@@ -181,9 +173,7 @@ def in_turn(requests: Sequence[Request]) -> list[int]:
 
 
 def keys(requests: Sequence[Request]) -> list[int]:
-    """The session of each request, as the number of the session's first request. A request without a session is its own
-    session.
-    """
+    """The session of each request, by the number of its first one. Without a session, a request is its own."""
     first: dict[str, int] = {}
     found = {}
     for number in in_turn(requests):
@@ -200,9 +190,7 @@ def histories(
     step_ns: int = STEP_NS,
     scheduler: type[PipelineScheduler] = PipelineScheduler,
 ) -> list[History]:
-    """A history for each data-parallel replica. The replicas get the sessions in turn, in the order of their first
-    requests.
-    """
+    """One for each replica. Replicas get the sessions in turn, in the order of their first requests."""
     key, order = keys(requests), in_turn(requests)
     sessions = [number for number in order if key[number] == number]
     made = []

@@ -1,9 +1,4 @@
-"""The layers of a pipeline stage, which compute its outputs from its inputs.
-
-`Layers` is the interface that a worker uses. `EagerLayers` runs all layers in one kernel, whose arguments say which
-token belongs to which request. `dpsim.vllm.pipeline.graphs` has the layers as CUDA graphs, whose kernels read this from
-buffers.
-"""
+"""The layers of a pipeline stage, which compute its outputs from its inputs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The need mask: which rows of a batch need the token that they sample, in two published rules (specification 6.4).
 
-A row is the part of a batch that belongs to one request. The last stage broadcasts sampled tokens only if a row needs
-its token. Sender and receivers compute the mask separately, from the same batch. A row needs no token in two cases. It
-is a chunk of a prompt and samples none, or its request ends with this row. The two rules differ in the second case:
+Sender and receivers compute the mask separately, from the same batch. A row needs no token if it is a chunk of a prompt
+or its request ends with this row. The two rules differ in the second case:
 
     needs_024   a decode also ends, by its computed count: an upper bound while the target model may reject drafts
     needs_033   a decode never counts as the end: only a prompt whose first token is its last ends here

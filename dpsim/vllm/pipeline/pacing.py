@@ -1,10 +1,10 @@
 """A defect of 0.24 and 0.33: without asynchronous scheduling, a request with drafts runs again before its token
 arrived.
 
-An earlier stage receives the sampled token of a step as many steps later as there are stages. So the scheduler has to
-wait. With asynchronous scheduling, it sets for each request the first step of its next decode. Without asynchronous
-scheduling, it never sets this step. A request without drafts still waits, because the scheduler has no token for it
-before the result. A request with drafts has some, so it runs at once, and the first stage computes with an older token:
+An earlier stage receives the sampled token of a step as many steps later as there are stages. With asynchronous
+scheduling, the scheduler sets for each request the first step of its next decode. Without asynchronous scheduling, it
+never sets this step. A request with drafts has some, so it runs at once, and the first stage computes with an older
+token:
 
     step         0        1                2
     0.33         prompt   drafts: stale    drafts: stale

@@ -1,9 +1,8 @@
 """The broadcast of sampled tokens as source page 002 describes it, with its width and its need mask (specification 6.4,
 6.5).
 
-The width is the number of places for tokens in a row, and the need mask selects the rows that need their token. Both
-fail with speculative decoding. `SampledTokens` contains the corrected rules of 0.33, from vLLM's pull requests 46994
-and 54436.
+Width and mask fail with speculative decoding. `SampledTokens` contains the corrected rules of 0.33, from vLLM's pull
+requests 46994 and 54436.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ class Page002Tokens(SampledTokens):
         return needs_024(row)
 
     def received_width(self, rows: Sequence[Row]) -> int:
-        """Room for drafts in every step. The sender has room for drafts only in steps with drafts, so the widths may
-        differ.
-        """
+        """Room for drafts in every step; the sender has it only in steps with drafts, so the widths may differ."""
         return 1 + self.drafts
 
     def refuse_width(self, tokens: Buffer, rows: Sequence[Row]) -> None:

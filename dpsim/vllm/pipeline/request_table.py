@@ -7,9 +7,8 @@
     all_token_ids         int32 (slots, width)  all tokens
     draft_tokens          int64 (slots, drafts) what the drafter proposes next
 
-Every stage has a table of requests, and all tables have to become equal. The last stage samples and updates its table
-at once. The other stages receive the tokens and update their tables some steps later. A *mapping* contains the slot of
-each row of a batch, or -1 for a row without a slot.
+Every stage has a table, and all have to become equal. A *mapping* contains the slot of each row of a batch, or -1 for a
+row without a slot.
 
 Sources: specification 6.2 and 6.5.
 """
@@ -66,10 +65,7 @@ class RequestTable:
     def update(
         self, tokens: Buffer, sampled: Buffer, rejected: Buffer, mapping: Buffer, lengths: tuple[int, ...]
     ) -> None:
-        """Store sampled tokens. `sampled` and `rejected`: the counts of each row, int32 (rows,) or (1, rows).
-
-        `lengths`: the tokens of each row that do not count as computed yet.
-        """
+        """`sampled`, `rejected`: counts, int32 (rows,) or (1, rows). `lengths`: tokens not yet counted as computed."""
         table = [self.last, self.total, self.ids, self.computed, self.settled]
         reads = [tokens, sampled, rejected, mapping]
         self.main.launch("tokens.update", update, reads=reads, writes=table, args=(lengths,))
@@ -109,8 +105,8 @@ def prepare(
 ) -> None:
     """Kernel: write the inputs of a step, int64 (5, tokens).
 
-    The five rows are: token id, position, length of the request, a digest of the request's tokens, and its settled
-    count. The model reads the first two, and the witness compares all of them with the expected ones.
+    Rows: token id, position, length of the request, digest of its tokens, settled count. The model reads two, the
+    witness all.
     """
     xp = namespace(mapping)
     rows, offsets, prefilling = (of_host(mapping, values) for values in layout(spans))
@@ -130,9 +126,7 @@ def prepare(
 
 
 def advance(mapping: Any, computed: Any, lengths: tuple[int, ...]) -> None:
-    """Kernel: count the tokens of all rows as computed, before the stage knows which drafts the target model
-    rejects.
-    """
+    """Kernel: count all tokens as computed, before the stage knows which drafts are rejected."""
     add(computed, hits_of(mapping, computed.shape[0]), of_host(mapping, lengths))
 
 

@@ -1,26 +1,18 @@
 """The broadcast of sampled tokens from the last stage of a pipeline to all others (specification chapter 6).
 
-Only the last stage samples. The others need the token before the request's next decode, but must not stall until it
-arrives. So the last stage broadcasts on a *side stream*, over a separate communicator. The other stages post the
-receive in the same step, and read the result `stages` steps later:
+The other stages need the token before the request's next decode, but must not stall until it arrives. So the last stage
+broadcasts on a *side stream*, over a separate communicator. The other stages post the receive in the same step, and
+read the result `stages` steps later:
 
     step t             all: forward.  last: broadcast a_t;  others: receive into the newest place of a queue
     step t + stages    others: take the oldest entry, main stream waits for it, state is updated, then inputs are read
 
-The queue has one entry for each stage, and `None` is the entry of a step without tokens. Every step removes one entry
-and adds one. So an entry always waits the same number of steps. Meanwhile its request may end, and another request may
-get its slot. So a stage counts the *generations* of each slot (how often it was freed), and an entry stores those of
-its slots. When a stage removes the entry, it drops each row whose slot has a newer generation.
-
-Sender and receivers do not negotiate. They compute two things from the same batch: which rows need a token (`need`),
-and how many places a row has (`width`).
-
-`SampledTokens` is one rank's side of the broadcast, on the last stage or on another one. Each method makes one
-decision, and a variant overrides one of them.
+The queue has one entry for each stage, and `None` is the entry of a step without tokens. The slot of an entry may get
+another request meanwhile. So a stage counts the *generations* of each slot (how often it was freed), and an entry
+stores those of its slots. When a stage removes the entry, it drops each row whose slot has a newer generation.
 
 The structure of this module is that of source page 002 (vLLM 0.24). The need mask, the width and the broadcast of
-drafts are those of 0.33. The mask and the width of the page fail with speculative decoding (specification 6.4 and 6.5);
-see `dpsim.vllm.pipeline.page_002`.
+drafts are those of 0.33.
 """
 
 from __future__ import annotations
@@ -39,10 +31,9 @@ DROPPED = -1
 
 
 class PendingTokens(NamedTuple):
-    """An entry of the queue: tokens that the stage receives. `step`: the step that sampled them.
+    """Tokens that the stage receives, of `step`, with the `slots` and `generations` of its rows in that step.
 
-    `slots` and `generations`: those of its rows in that step. `need`: which rows need their token. `batch_mapping`: the
-    slots on the device, int64 (rows,). `arrived`: an event behind the receives.
+    `need`: by row. `batch_mapping`: the slots on the device, int64 (rows,). `arrived`: behind the receives.
     """
 
     step: int
@@ -57,10 +48,10 @@ class PendingTokens(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """Received tokens int64 (rows, width), counts int32 (2, rows), drafts int64 (rows, drafts) or None.
+    """Tokens int64 (rows, width), counts int32 (2, rows), drafts int64 (rows, drafts) or None.
 
-    `mapping`: the slot of each row, or `DROPPED` if no request needs its token any more. `batch_mapping`: the slots of
-    all rows on the device, which are correct if no row is dropped. The caller calls `free` after the last use.
+    `mapping`: the slot of each row, or `DROPPED`. `batch_mapping`: all slots on the device, right if no row is dropped.
+    The caller calls `free` after the last use.
     """
 
     step: int
@@ -82,9 +73,7 @@ class Arrived(NamedTuple):
 
 
 class SampledTokens:
-    """One rank's side of the broadcast. `slots`: the number of slots of the request table. `drafts`: the drafts of a
-    step.
-    """
+    """One rank's side. `slots`: of the request table. `drafts`: of a step."""
 
     def __init__(self, rank: Rank, slots: int, drafts: int) -> None:
         self.rank, self.drafts = rank, drafts
@@ -107,9 +96,7 @@ class SampledTokens:
     # ---- what both sides compute alike
 
     def need(self, rows: Sequence[Row]) -> tuple[bool, ...] | None:
-        """Whether each row needs the token that it samples. None if no row needs one: then no stage broadcasts
-        (specification 6.4).
-        """
+        """Whether each row needs its token. None if none does: then no stage broadcasts (specification 6.4)."""
         needed = tuple(self.row_needs(row) for row in rows)
         return needed if any(needed) else None
 
@@ -132,8 +119,7 @@ class SampledTokens:
     def broadcast(self, rows: Sequence[Row], tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
         """Send the tokens that the main stream just sampled, from the last stage.
 
-        `tokens`: int64 (rows, width). `sampled` and `rejected`: int32 (rows,), the tokens of each row and the drafts
-        that the target model rejected. The side stream stacks both counts into one buffer.
+        `tokens`: int64 (rows, width). `sampled`, `rejected`: int32 (rows,), stacked into one buffer.
         """
         self.sent = not self.skips_send(self.need(rows))
         if not self.sent:
@@ -173,9 +159,7 @@ class SampledTokens:
         self.keep(drafts)
 
     def relays(self, drafts: int) -> bool:
-        """Whether the stage sends drafts after the tokens, if a step proposes `drafts` of them for each row
-        (specification 6.6).
-        """
+        """Whether drafts follow the tokens, if a step proposes `drafts` for each row (specification 6.6)."""
         return drafts > 0
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:

@@ -1,11 +1,11 @@
 """The scheduler of an engine with pipeline stages. It runs on the virtual step clock, and `history` calls it.
 
-An engine with P stages has several batches in flight, in the *batch queue*. In each *call*, it schedules a batch, if it
-has any requests, and puts the batch into the queue. If the queue still has room, the call returns at once. Otherwise it
-removes the oldest batch, waits for its result, and updates the scheduler (specification 7.5). This is the rule of 0.33:
-with room in the queue, a call waits only if the scheduler has no requests left. A batch may have no tokens.
+In each *call*, the engine schedules a batch, if it has any requests, and puts the batch into the *batch queue*. If the
+queue still has room, the call returns at once. Otherwise it removes the oldest batch, waits for its result, and updates
+the scheduler (specification 7.5). This is the rule of 0.33: with room in the queue, a call waits only if the scheduler
+has no requests left.
 
-Because of the batch queue, the scheduler gets a result some steps late. This has three consequences:
+Because of the batch queue, the scheduler gets a result some steps late:
 
 * Its computed count is an upper bound while the target model may still reject drafts (specification 6.4).
 * A request ends some steps after its last token was sampled. If that is a stop token, the stages meanwhile run steps
@@ -33,9 +33,7 @@ from dpsim.vllm.pipeline.batches import Admission, Batch, Row
 
 
 class RequestState:
-    """A request in the scheduler, with its oracle. `key`: its session. `more`: whether the session has a later
-    request.
-    """
+    """A request, with its oracle. `key`: its session. `more`: the session has a later request."""
 
     def __init__(self, number: int, request: Request, oracle: Oracle, key: int, more: bool) -> None:
         self.number, self.key, self.more = number, key, more
@@ -86,9 +84,7 @@ class PipelineScheduler:
         return bool(self.waiting or self.running or self.finished)
 
     def cadence(self) -> int:
-        """The steps from one sample of a request to its next one: those that the token needs to arrive
-        (specification 6.7).
-        """
+        """The steps from a sample to the next one: those that the token needs to arrive (specification 6.7)."""
         return self.stages
 
     def depth(self) -> int:
@@ -175,15 +171,11 @@ class PipelineScheduler:
         return self.admits and not preempted
 
     def defers(self, results: Sequence[RowOutput]) -> bool:
-        """Whether the engine first reads an older result and then samples the batch, because a grammar needs that
-        result.
-        """
+        """Whether the engine reads an older result before it samples, because a grammar needs it."""
         return any(state.oracle.structured and sampled and state.in_flight > 1 for state, sampled, _ in results)
 
     def masks(self, batch: Batch, results: Sequence[RowOutput]) -> tuple[tuple[int, ...], ...]:
-        """For each row, the kinds of tokens that the grammar permits after the known tokens; empty if no row has a
-        grammar.
-        """
+        """For each row, the tokens that the grammar permits after the known ones; empty if no row has a grammar."""
         found = [
             state.oracle.mask(state.num_prompt_tokens + state.num_output_tokens - 1, row.drafts)
             if sampled and not state.ended
@@ -209,7 +201,6 @@ class PipelineScheduler:
         return state.ended
 
     def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
-        """Account for the result of a row. Returns how many tokens its client receives."""
         state.in_flight -= 1
         if self.drops(state):
             return 0
@@ -238,32 +229,23 @@ class PipelineScheduler:
             self.add(self.queued[state.key].popleft())
 
     def _may_run(self, state: RequestState, number: int) -> bool:
-        """Whether a request runs in this step.
-
-        Its last token must have arrived on the stages. Without asynchronous scheduling, the scheduler must also have
-        its result. And the request must certainly need another token.
-        """
+        """Its last token must have arrived on the stages; without asynchronous scheduling, its result, too."""
         if number < state.eligible or (state.in_flight and not self.config.async_scheduling):
             return False
         return state.num_output_tokens + state.in_flight < state.max_tokens
 
     def _tokens(self, state: RequestState, budget: int) -> int:
-        """The tokens of the request's next step: a chunk of its prompt, or one token and its drafts, within the
-        budget.
-        """
         if state.num_computed_tokens < state.prefill:
             return min(state.prefill - state.num_computed_tokens, budget)
         return min(1 + self._drafts(state), budget)
 
     def _drafts(self, state: RequestState) -> int:
-        """The number of drafts of the request's next decode."""
         most = self.config.num_speculative_tokens
         if state.drafts is None:
             return most
         return min(most, state.drafts[min(state.decodes, len(state.drafts) - 1)])
 
     def _fits(self, state: RequestState, tokens: int) -> bool:
-        """Whether the KV cache has blocks for this number of further tokens of a request."""
         blocks, others = self.config.blocks, (other for other in self.running if other is not state)
         held = blocks(state.num_computed_tokens + tokens) + sum(blocks(other.num_computed_tokens) for other in others)
         most = self.config.num_gpu_blocks_override
@@ -276,16 +258,13 @@ class PipelineScheduler:
         return held / (self.config.num_gpu_blocks_override or math.inf)
 
     def _preempt(self) -> int:
-        """Take the slot from the request that was admitted last. This request starts again later. Returns its
-        number.
-        """
+        """The request that was admitted last starts again later. Returns its number."""
         victim = self.running.pop()
         victim.num_computed_tokens = victim.position = 0
         self.waiting.appendleft(victim)
         return victim.number
 
     def _run(self, state: RequestState, row: Row, number: int) -> RowOutput:
-        """Compute the result of a row by the oracle, and the step from which the request may run again."""
         if not row.samples:
             state.position += row.scheduled
             return RowOutput(state, 0, 0)

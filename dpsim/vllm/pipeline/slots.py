@@ -1,7 +1,7 @@
 """The slots of the request table: which request has which slot. The slot freed last is assigned first.
 
-Each stage assigns slots by itself, from the batches. All stages free slots in the same order, so they assign the same
-slots. A stage also records which op last wrote tokens to a slot, for the message about a wrong input.
+All stages free slots in the same order, so they assign the same. A stage also records which op last wrote tokens to a
+slot, for the message about a wrong input.
 
     >>> slots = RequestSlots(2)
     >>> slots.hand_out(request=7), slots.hand_out(request=8), slots.give_back(request=7), slots.hand_out(request=9)

@@ -1,20 +1,17 @@
 """One rank of a pipeline stage: it makes the engine's calls in order, and checks the result of each step.
 
-Every stage has the same history of calls (`dpsim.vllm.pipeline.history`), computed before the run. So the workers of
-all stages (`dpsim.vllm.pipeline.worker`) make the same calls in the same order. In one call, the engine executes a
-batch and samples it. If the batch queue is full, the engine then takes the oldest result, that is, it waits for the
-result and reads it (specification 7.5). With a grammar, the masks of the batch depend on this result, so the engine
-takes it before it samples:
+Every stage has the same history of calls (`dpsim.vllm.pipeline.history`), computed before the run. In one call, the
+engine executes a batch and samples it. If the batch queue is full, the engine then takes the oldest result, that is, it
+waits for the result and reads it (specification 7.5). With a grammar, the masks of the batch depend on this result, so
+the engine takes it before it samples:
 
     a batch              execute, sample, take
     with a grammar       execute, take, sample        the masks depend on the result just taken
     without tokens       execute, take
 
 When the engine takes a result, each stage reads the inputs of that step from its device. A witness compares them with
-the expected inputs. The inputs are tokens, positions, request lengths and histories. An error names the request, the
-step and the op that wrote the token. The host waits for its device nowhere else. The stage also records the inputs as a
-decision, so that a check compares all stages. The witness of each tensor-parallel rank compares with the expected
-inputs; this is stricter than comparing these ranks with each other (invariant I-ES-10).
+the expected inputs. An error names the request, the step and the op that wrote the token. The host waits for its device
+nowhere else. Each tensor-parallel rank is compared with the expected inputs, not with the others (I-ES-10).
 """
 
 from __future__ import annotations
@@ -81,9 +78,7 @@ class Stage(PipelineWorker):
         return self.results.popleft()
 
     async def take(self, result: StepResult) -> None:
-        """Wait for a step's result, and compare it. Raises AssertionError unless it is the result of the oldest
-        batch.
-        """
+        """Wait for a result, and compare it. AssertionError unless it is that of the oldest batch."""
         number, oldest = result.batch.number, self.taken
         assert number == oldest, f"the result of batch {number} is reported as that of batch {oldest}"
         self.taken += 1

@@ -1,10 +1,8 @@
 """Staging buffers: pinned host memory from which the device copies numbers, used in turn (invariant I-PS-13).
 
-In each step, the host writes numbers, such as the slots of its rows, into a buffer. The device copies them when its
-stream reaches the copy, perhaps some steps later. So there is one buffer for each batch that may be in flight. The host
-overwrites a buffer without waiting. This is safe only because of the batch queue: the engine has already read the
-result of the step that last used the buffer. If the queue has room for more batches than there are buffers, the host
-overwrites a buffer that the device may still have to copy.
+The host writes numbers, such as slots, and the device copies them when its stream reaches the copy, perhaps some steps
+later. So there is one buffer for each batch that may be in flight. The host overwrites a buffer without waiting. This
+is safe only because of the batch queue: the engine has already read the result of the step that last used the buffer.
 
 The model writes the host's numbers by an op on a separate stream. This stream waits for nothing, so the write happens
 at once.

@@ -1,9 +1,7 @@
 """The transfer of hidden states from one pipeline stage to the next (specification 7.2).
 
-In each step with tokens, a stage first sends a description of its tensors over host memory. The description consists of
-a size, then that many numbers for names, types and shapes. Then the stage sends the tensors over the device
-communicator, in the described order. The next stage allocates buffers by the description, and posts the receives in the
-same order. It waits before it first reads the tensors.
+In each step with tokens, a stage sends a description of its tensors over host memory, then the tensors over the device
+communicator. The description consists of a size, then that many numbers for names, types and shapes.
 
 A stage has T tensor-parallel ranks. If T divides the number of elements of a tensor, each rank sends only its slice,
 1/T of it. The ranks of the next stage gather the slices when they first read the tensor:
@@ -11,9 +9,9 @@ A stage has T tensor-parallel ranks. If T divides the number of elements of a te
     rank 0   0 1 2 3   sends 0 1       rank 2   receives 0 1   all-gathers 0 1 2 3
     rank 1   0 1 2 3   sends 2 3       rank 3   receives 2 3   all-gathers 0 1 2 3
 
-The description contains the shapes of whole tensors. From these shapes, both sides compute which tensors are sliced
-(invariant I-PS-10). The ranks of a stage compute from them which tensors to gather, and in which order
-(invariant I-PS-5). A stage describes an empty tensor but does not send it.
+From these shapes, both sides compute which tensors are sliced (invariant I-PS-10). The ranks of a stage compute from
+them which tensors to gather, and in which order (invariant I-PS-5). A stage describes an empty tensor but does not send
+it.
 
 The releases differ in what the sender waits for:
 
@@ -38,10 +36,7 @@ from dpsim.contract.ops import DType
 
 
 class Received(NamedTuple):
-    """Received tensors by name, perhaps incomplete. `sliced`: the whole shapes of the tensors that came as slices.
-
-    `ready`: the event behind the receives; None if the main stream receives.
-    """
+    """By name, perhaps incomplete. `sliced`: whole shapes of slices. `ready`: None if the main stream receives."""
 
     tensors: dict[str, Buffer]
     sliced: dict[str, tuple[int, ...]]
@@ -180,9 +175,7 @@ class Transfer:
 
 
 class WaitsForDescription(Transfer):
-    """Releases up to 0.24: the host waits until the next stage has received the description, but not for the
-    tensors.
-    """
+    """Up to 0.24: the host waits until the next stage has the description, but not for the tensors."""
 
     async def wait_for_description(self) -> None:
         for handle in self.handles:

@@ -1,17 +1,14 @@
 """A witness: it compares the inputs and outputs of a stage with the expected ones, from the oracles.
 
-An oracle computes the expected tokens of a request (`dpsim.vllm.model.oracle`). The witness compares all inputs of a
-step, because the last token of a request does not show every error.
+The witness compares all inputs of a step, because the last token of a request does not show every error.
 
-For example, request B takes over a row of the request table from request A. A late token of A then arrives, and the
-stage stores it for B. In a later step, the stage stores a right token of B, so the last token of B is right again. But
-the length, the history and the number of computed tokens of B stay wrong. (Specification 6.11; the known mistake M-PP-1
-does this.)
+For example, request B takes over a row of the request table from request A, and a late token of A is stored for B. The
+last token of B is soon right again. But the length, the history and the number of computed tokens of B stay wrong.
+(Specification 6.11; the known mistake M-PP-1 does this.)
 
 The witness compares outputs only at the end of the run, because a wrong input is nearer to the cause.
 
-For each kind of difference, the witness raises one exception class. A finding of the class CRASH has the name of the
-exception, for example CRASH:WRONGTOKEN:
+For each kind of difference, the witness raises one exception class.
 
     WrongCount      the position of a token (the computed count)      WrongLength   the length of its request
     WrongToken      the token                                         WrongHistory  a token before the last
@@ -72,10 +69,10 @@ class WrongAdmission(Wrong):
 
 
 def compare(oracle: Oracle, row: Row, step: str, inputs: Sequence[Sequence[int]], delivered: str | None) -> None:
-    """Compare a row of a step's inputs, and raise the first difference.
+    """Compare a row of a step's inputs, and raise the first difference. `step`: in words.
 
-    `step`: in words. `inputs`: five lists, with one number for each token of the row: id, position, length of the
-    request, digest of its tokens, settled count. `delivered`: the op that last wrote tokens to the row's slot.
+    `inputs`: by token, id, position, length of the request, digest, settled count. `delivered`: the op that last wrote
+    tokens to the slot.
     """
     position, count = row.position, row.scheduled
     length = row.prefill if row.prefilling else position + 1
@@ -110,10 +107,7 @@ class Witness:
         self._client_tokens: Counter[int] = Counter()
 
     def scheduled(self, batch: Batch) -> None:
-        """Check a batch of the scheduler. Raises WrongAdmission if it preempts a request and admits another one.
-
-        vLLM's scheduler never does both, because the new request would take the room of running ones.
-        """
+        """WrongAdmission: it preempts one and admits another. vLLM never does: the new one would take the room."""
         if batch.preempted and batch.admitted:
             raise WrongAdmission(
                 f"batch {batch.number} preempts the requests {list(batch.preempted)} and admits "
@@ -123,9 +117,7 @@ class Witness:
     def inputs(
         self, step: int, rows: Sequence[Row], inputs: Sequence[Sequence[int]], delivered: Sequence[str | None], now: int
     ) -> None:
-        """Compare the inputs of a step, row by row. `inputs`: five lists, as `compare` describes them. `now`: the step
-        of the rank.
-        """
+        """Compare row by row. `inputs`: five lists (`compare`). `now`: the step of the rank."""
         start, said = 0, step_text(step, now)
         for row, by in zip(rows, delivered, strict=True):
             end = start + row.scheduled
@@ -150,9 +142,7 @@ class Witness:
                 sampled_so_far += [(step, first + place, token) for place, token in enumerate(new[:count])]
 
     def end(self, now: int) -> None:
-        """Raises WrongOutput for the first wrong token. Raises WrongEnd for the first client that received too many or
-        too few tokens. `now`: the step of the rank.
-        """
+        """WrongOutput: the first wrong token. WrongEnd: too many or too few tokens. `now`: the rank's step."""
         for request, sampled_so_far in sorted(self._sampled.items()):
             for step, position, token in sampled_so_far:
                 right = self.oracles[request].token(position)

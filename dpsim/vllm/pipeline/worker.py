@@ -13,9 +13,6 @@ even if it is set, and `sample` clears it. If it is None, `sample` returns None,
 dummy step also sets it, except on the last stage, where it clears it. For a batch with tokens, `sample` returns the
 result; for a batch without tokens, `execute` does.
 
-Replicas are data-parallel engines that share the experts. One without tokens runs a dummy step, so that the collective
-of the experts completes.
-
 Sources: specification 6.8, 7.2, 7.3, 10.1 and 10.6.
 """
 
@@ -115,10 +112,7 @@ class PipelineWorker:
         return None
 
     def sample_tokens(self, masks: tuple[tuple[int, ...], ...] = ()) -> StepResult | None:
-        """Sample the batch executed last. Returns its result, or None if no batch was executed.
-
-        `masks`: for each row, by place, the kinds of tokens that a grammar permits; empty if no row has a grammar.
-        """
+        """Sample the batch executed last; None if there is none. `masks`: a row's kinds of tokens, by place."""
         executed, self.executed = self.executed, None
         if executed is None:
             return None

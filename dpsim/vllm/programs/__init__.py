@@ -1,8 +1,7 @@
 """The programs of the model of vLLM, by name: each combines classes of a release to code that ranks run.
 
 A program's *form* is the name of a release (`0.33`) or of a source page (`source-000`, a published file of vLLM). It
-selects the classes, called *pieces*, and a variant may replace one of them. A program refuses settings that it does not
-use.
+selects the classes, called *pieces*, and a variant may replace one of them.
 
     dp_batch.py          data-parallel ranks agree on each step
     eplb.py              `dp_batch` with experts that move while steps run

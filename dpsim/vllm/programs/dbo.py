@@ -1,8 +1,6 @@
 """The program `dbo`: data-parallel steps that run as microbatches in threads, if all ranks agree to split them.
 
-A step is that of the program `dp_batch`. Each rank selects a CUDA graph, agrees with the others, selects again, and
-runs the forward. Then a witness compares the resulting rows with the expected ones. The model has experts on all ranks.
-It runs eagerly, or in captured graphs (`config.capture_graphs`).
+A step is that of the program `dp_batch`. It runs eagerly, or in captured graphs (`config.capture_graphs`).
 
     protocol: {name: dbo, form: source-000}
     config: {enable_dbo: true, dbo_decode_token_threshold: 2, dbo_prefill_token_threshold: 2}
@@ -109,10 +107,7 @@ class DualBatchOverlap(Program[OverlapSetup]):
         return prepared.timeline.steps
 
     def figures(self, prepared: OverlapSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Returns in which ways the forwards of rank 0 ran, and how often: eagerly, in threads, by replay, and so on.
-
-        Captures count as forwards.
-        """
+        """In which ways the forwards of rank 0 ran, captures included, and how often."""
         ways = Counter(raw[DECISION_VALUE] for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "overlap")
         return {"forwards": {way: ways[way] for way in ACTIONS}}
 

@@ -2,9 +2,8 @@
 
     protocol: {name: dp_batch, form: source-000}
 
-`dpsim.vllm.data_parallel.step` contains the step of a rank, and a variant replaces pieces of it. The forms v2-0.17 and
-v2-0.33 have another step, that of the V2 runner. There, decisions that a rank makes alone follow the V1 runner of the
-same release.
+The forms v2-0.17 and v2-0.33 have another step, that of the V2 runner. There, decisions that a rank makes alone follow
+the V1 runner of the same release.
 """
 
 from __future__ import annotations
@@ -38,10 +37,7 @@ Piece = TypeVar("Piece")
 
 
 class DataParallelSetup(NamedTuple):
-    """The values that all ranks share, and the pieces of the program, any of which a variant may replace.
-
-    `own` contains the decisions of ranks with a separate configuration, by rank.
-    """
+    """What all ranks share, and the pieces that a variant may replace. `own`: ranks with a separate configuration."""
 
     config: EngineConfig
     topology: Topology
@@ -124,10 +120,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
         return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own, balance)
 
     def balance_of(self, release: Release, config: EngineConfig) -> type[ExpertBalance]:
-        """Returns the class that moves experts between two steps.
-
-        Raises Unsuitable if the configuration moves them during steps.
-        """
+        """The class that moves experts between two steps. Unsuitable if they move during steps."""
         if config.eplb_config.use_async:
             raise Unsuitable(
                 "config.eplb_config.use_async: the ranks of dp_batch have no threads that move experts; "

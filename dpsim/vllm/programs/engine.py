@@ -3,21 +3,16 @@
     protocol: {name: engine, form: "0.33"}
     config: {dp_sync_interval: 16, _api_process_count: 2}
 
-Each request takes one step for each output token. There are `_api_process_count` front ends. Front ends receive the
-requests in turn, in the order of arrival, and each front end selects an engine for its request. A run ends when all
-front ends have received all outputs and sent STOP. Then the coordinator stops, and each engine stops when it is idle.
-
-While any engine has work, all engines step (a *wave*). Engines that have no work run dummy batches. In the finish sync,
-an all-reduce, they learn whether any engine still has work. The forms differ in the steps that sync, in the process
-that wakes engines, and in pauses (specification 2.11):
+Each request takes one step for each output token. There are `_api_process_count` front ends, which get the requests in
+turn. Forms (specification 2.11):
 
     "0.14"   sync every 32 steps, of one flag; front ends wake the engines; no pauses
     "0.24"   sync every 32 steps, of two numbers; front ends wake the engines; pauses in two phases, without device wait
     "0.33"   sync in the first step and every 16; only engines wake engines; pauses wait for the device
 
 By default, front ends balance by the requests that they have sent themselves. With `pieces: {counts: published}` they
-balance as vLLM's front ends do: by counts that the engines send to the coordinator. With more than one
-request, these messages are too numerous for a search that tries all schedules.
+balance as vLLM's front ends do: by counts that the engines send to the coordinator. With more than one request, these
+messages are too numerous for a search that tries all schedules.
 
 With `distributed_executor_backend: external_launcher`, each rank steps its own engine in a batch job, without
 coordinator and front ends. In every form, a `dp_sync_interval` other than the default replaces the interval of the
@@ -43,7 +38,7 @@ from dpsim.vllm.engine.batch_job import OfflineLoop
 from dpsim.vllm.engine.client import Balancing, ClientView, engines_of
 from dpsim.vllm.engine.coordination import Coordination
 from dpsim.vllm.engine.coordinator import Coordinator
-from dpsim.vllm.engine.forward import DUMMY, REAL, EngineForward
+from dpsim.vllm.engine.forward import DUMMY, REAL, EngineForward, EngineWorker
 from dpsim.vllm.engine.frontend import FrontEnd, Plan
 from dpsim.vllm.engine.layout import COORDINATOR, Layout
 from dpsim.vllm.engine.loop import COMPLETE, EngineLoop
@@ -52,7 +47,6 @@ from dpsim.vllm.engine.request_counts import COUNTS, RequestCounts, Untold
 from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, WatchedLoop, requests_text
 from dpsim.vllm.engine.waves import EngineWaves
-from dpsim.vllm.engine.workers import EngineWorker
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, Lockstep, named, there
@@ -101,10 +95,7 @@ class Engine(Program[EngineSetup]):
         return self.prepared(args, lockstep)
 
     def prepared(self, args: EngineArguments, lockstep: Lockstep) -> EngineSetup:
-        """Returns the setup for the engine loop `lockstep` of any release.
-
-        Raises Unsuitable for settings that engines here do not use.
-        """
+        """For the engine loop of any release. Raises Unsuitable for settings that engines here do not use."""
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
         if topology.replica_size > topology.tensor_parallel_size:
@@ -215,7 +206,6 @@ class WatchedEngine(Engine):
 
 
 def _view(prepared: EngineSetup, frontend: int) -> ClientView:
-    """Returns the first load view of a front end, which shares its engines with other front ends."""
     config, layout = prepared.config, prepared.layout
     balancing: Balancing = "external" if config.data_parallel_external_lb else "internal"
     balancing = "hybrid" if config.data_parallel_hybrid_lb else balancing

@@ -16,9 +16,8 @@ A piece is a part of the model, such as the transfer of hidden states. A form is
     >>> FORMS["transfer"]
     ('source-002', '0.14', '0.33')
 
-A form of an agreement, of graphs or of microbatches belongs to one of vLLM's two model runners. Ranks of the V1 runner
-send sizes of graphs and select a graph twice. Ranks of the V2 runner send batches and select a graph once. Forms of
-two runners have no common interface, so a stack never combines them. `dpsim.vllm.releases` explains the names.
+A form of an agreement, of graphs or of microbatches belongs to one of vLLM's two model runners. Forms of two runners
+have no common interface, so a stack never combines them. `dpsim.vllm.releases` explains the names.
 """
 
 from __future__ import annotations

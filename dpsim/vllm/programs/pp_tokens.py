@@ -1,9 +1,7 @@
 """The program `pp_tokens`: pipelines that transfer hidden states forward, and broadcast sampled tokens backward.
 
-Each rank is a stage of a pipeline, and `dpsim.vllm.pipeline.stage` contains its code. Classes that the form of the
-program selects, called *pieces*, do parts of the work; a known mistake (a *variant*) replaces one piece. From the
-scenario's requests, this program computes the *history* of each data-parallel replica before the run. The history lists
-the calls of the engine in order, and the batch that each call schedules.
+A rank is a stage. Classes that the form of the program selects, called *pieces*, do parts of the work; a known mistake
+(a *variant*) replaces one piece.
 
     protocol: {name: pp_tokens, form: source-002}
 """
@@ -63,11 +61,7 @@ class PipelineTokens(Program[PipelineSetup]):
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step", "pp.none", "pp.piecewise", "pp.full")
 
     def reachable(self, prepared: PipelineSetup) -> tuple[str, ...]:
-        """Returns the probes (marked events) that a run can reach.
-
-        Only several stages broadcast tokens, only several replicas have dummy steps, and only captured layers have
-        modes.
-        """
+        """Tokens need several stages, dummy steps several replicas, and modes captured layers."""
         excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
         dummies = self.probes[2:3] if len(prepared.histories) > 1 else ()
         if prepared.layers is EagerLayers:

@@ -1,9 +1,8 @@
 """Selects the pieces of an engine step: from a named stack, swaps, and a configuration (specification 10.0).
 
-A piece is a part of the model that differs between releases, such as the transfer of hidden states. The published
-source pages are of several versions and two model runners, so they do not determine one combination. A *stack* is a
-named combination. The stack `source` combines the source pages on the V1 runner, and `current` is release 0.33. A swap
-replaces one piece by name:
+The published source pages are of several versions and two model runners, so they do not determine one combination. A
+*stack* is a named combination. The stack `source` combines the source pages on the V1 runner, and `current` is release
+0.33. A swap replaces one piece by name:
 
     >>> pieces = resolve("source", {"graphs": "v1-0.33"}, Topology(data_parallel_size=2), EngineConfig())
     >>> pieces.names["agreement"], pieces.names["graphs"], pieces.lockstep.waves.sync_form.INTERVAL
@@ -21,7 +20,7 @@ dpsim refuses a combination that the engine refuses, and names the rule, unless 
     protocol: {name: whole_engine, form: current, pieces: {runner: v2}, allow_refused: true}
 
 A scenario cannot allow pieces that do not fit together, such as the agreement of one runner and the graphs of the
-other. Neither can it allow a configuration that breaks the rules of its release.
+other.
 """
 
 from __future__ import annotations
@@ -71,11 +70,9 @@ STACKS: Mapping[str, tuple[Release, ...]] = {
 
 
 class Pieces(NamedTuple):
-    """The selected pieces of a step.
+    """`names`: the form of each piece. `config`: by the rules of `names["config"]`. `release`: that of the steps.
 
-    `names`: the form of each piece. `config`: the configuration with the rules of `names["config"]`. `release`: the
-    release of the agreement, and so of the steps. `ignored`: the engine's rules that the scenario breaks with
-    `allow_refused`.
+    `ignored`: the engine's rules that the scenario breaks with `allow_refused`.
     """
 
     names: Mapping[str, str]
@@ -101,10 +98,7 @@ class Pieces(NamedTuple):
 
     @property
     def syncs_on_host(self) -> bool:
-        """Whether ranks agree over gloo.
-
-        The V2 runner always does; on the V1 runner a flag or asynchronous scheduling decides (specification 1.4).
-        """
+        """Over gloo: V2 always; V1 by a flag or asynchronous scheduling (specification 1.4)."""
         return self.runner == "v2" or self.config.syncs_on_host
 
 
@@ -149,10 +143,9 @@ def resolve(
 
 
 def resolve_arguments(args: EngineArguments, absent: Mapping[str, str] = MappingProxyType({})) -> Pieces:
-    """Returns the pieces that a scenario selects, if its form names a stack and its pieces are those of `FORMS`.
+    """The pieces that a scenario selects, if its form names a stack and its pieces are those of `FORMS`.
 
-    `absent` contains the pieces that the program never uses, each with the reason. Raises Unsuitable for a swap that
-    has no effect, and as `resolve` does.
+    `absent`: never used, with the reason. Unsuitable for a swap without effect, and as `resolve` does.
     """
     topology, config = Topology.model_validate(args.topology), EngineConfig.model_validate(args.config)
     for piece, form in args.pieces.items():

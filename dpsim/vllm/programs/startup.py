@@ -5,14 +5,11 @@ In the program `startup_watched`, the participants also notice the death of any 
     protocol: {name: startup, form: "0.33"}
 
 Front ends, the coordinator and engine cores are services; workers are the ranks of the topology. `config_by_rank`
-contains the command line of a rank's node. An engine core uses that of its first worker, and the front end uses the
-common `config`. The nodes follow from `nnodes`, or from `data_parallel_size_local` replicas a node. The program does
-not use requests: a run is complete when the group has started.
+contains the command line of a rank's node. The program does not use requests: a run is complete when the group has
+started.
 
-Forms differ in how groups find their port, and in the list of groups (`ports`, `groups`). All releases compare a hash
-of the configuration when engines are ready. With `pieces: {compared: fields}` the front end compares more fields, and
-earlier (`dpsim.vllm.startup.compared`). A variant replaces a participant, the ports, the groups, their kinds, the
-forwards, or the comparison.
+All releases compare a hash of the configuration when engines are ready. With `pieces: {compared: fields}` the front end
+compares more fields, and earlier (`dpsim.vllm.startup.compared`).
 """
 
 from __future__ import annotations
@@ -52,10 +49,7 @@ from dpsim.vllm.startup.worker import StartupWorker
 
 
 class StartupSetup(NamedTuple):
-    """The values that all participants share.
-
-    `configs`: the configuration of each rank. `engines`: the parallel configuration of each engine.
-    """
+    """What all share. `configs`: of each rank. `engines`: the parallel configuration of each."""
 
     layout: Layout
     config: EngineConfig
@@ -167,10 +161,9 @@ class StartupWatched(Startup):
 
 
 def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
-    """Returns the number of replicas on a node.
+    """From `nnodes` above 1, else from `data_parallel_size_local` above its default 1; else all.
 
-    It follows from `nnodes` if this is above 1, else from `data_parallel_size_local` if this is not its default 1.
-    Without both, one node has all replicas. Raises Unsuitable if the replicas do not divide evenly among the nodes.
+    Raises Unsuitable if the replicas do not divide evenly among the nodes.
     """
     replicas, nodes = topology.data_parallel_size, config.nnodes
     if nodes > 1:
@@ -182,10 +175,7 @@ def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
 
 
 def _parallel(config: EngineConfig, topology: Topology, engine: int) -> ParallelConfig:
-    """Returns the parallel configuration of an engine. Raises Unsuitable if it breaks a rule of its release.
-
-    An external launcher identifies an engine by the rank of its first worker.
-    """
+    """An external launcher identifies an engine by the rank of its first worker."""
     around = Surroundings.of_rank(topology.rank(engine))
     try:
         return config.parallel_config(topology, around, engine)

@@ -3,18 +3,15 @@
     protocol: {name: whole_engine, form: current}
     topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
 
-Engine cores are services: they schedule, queue batches, and join the finish sync (an all-reduce about remaining work).
-Ranks are workers, which execute the calls of their core. The program contains all of one step. Front ends send requests
-to cores, and cores send calls to workers. Stages transfer hidden states forward, and the last stage broadcasts tokens
-backward. Replicas agree on each batch and share experts, cores sync, and the coordinator wakes engines.
+Engine cores are services, and ranks are workers that execute the calls of their core.
 
 A form is one of two named combinations of releases (specification 10.0):
 
     current   the loop and the transfer of release 0.33, the agreement of its V2 runner
     source    the loop of source page 003, the agreement of page 000, tokens and transfer of page 002
 
-A swap by name replaces any piece (`protocol.pieces`). dpsim refuses a combination that the engine refuses, and names
-the engine's rule. With `enable_dbo` the V1 runner splits batches. No engine combines that with the tokens of page 002.
+dpsim refuses a combination that the engine refuses, and names the engine's rule. With `enable_dbo` the V1 runner splits
+batches. No engine combines that with the tokens of page 002.
 """
 
 from __future__ import annotations
@@ -114,11 +111,7 @@ def of_stage(agreement: Agreement, config: EngineConfig) -> StageAgreement:
 
 
 class WholeSetup(NamedTuple):
-    """The values that all participants share.
-
-    `engine`: the loop, its coordinator and front ends. `workload`: the requests, in the form that workers read.
-    `agreement`: the agreement of a stage.
-    """
+    """What all share. `engine`: loop, coordinator, front ends. `workload`: for workers. `agreement`: of a stage."""
 
     engine: EngineSetup
     topology: Topology
@@ -151,10 +144,7 @@ class WholeEngine(Program[WholeSetup]):
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step", SPLIT)
 
     def reachable(self, prepared: WholeSetup) -> tuple[str, ...]:
-        """Returns the probes (marked events) that a run can reach.
-
-        A run splits batches only if microbatches are configured.
-        """
+        """A run splits batches only if microbatches are configured."""
         return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
 
     def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:

@@ -4,16 +4,13 @@
     config: {capture_graphs: true, enable_dbo: true, dp_sync_interval: 4}
 
 The coordinator, the front ends, waves, pause and resume are those of the program `engine`. The forwards are those of
-`dp_batch`, or those of `dbo` if ranks split batches (`enable_dbo`). Ranks capture graphs before they serve, and run
-microbatches in threads. Requests arrive as messages, so no rank can foresee which rank schedules which request.
+`dp_batch`, or those of `dbo` if ranks split batches (`enable_dbo`). Requests arrive as messages, so no rank can foresee
+which rank schedules which request.
 
 A form is one of two named combinations of releases, without pipelines (specification 10.0):
 
     current   the loop of release 0.33 on its V2 runner; microbatches use the V1 runner without `pieces: {runner: v2}`
     source    the loop of source page 003, the agreement of page 000, the microbatches of page 001
-
-dpsim refuses settings that the V2 runner refuses together with microbatches, and names the engine's rule
-(`dpsim.vllm.whole.rules`).
 """
 
 from __future__ import annotations
@@ -57,10 +54,7 @@ ENGINE = Engine()
 
 
 class WholeRankSetup(NamedTuple):
-    """The values that all participants share.
-
-    `engine`: the loop, coordinator and front ends. `flow`: the decisions of a rank alone.
-    """
+    """What all share. `engine`: loop, coordinator and front ends. `flow`: the decisions of a rank alone."""
 
     engine: EngineSetup
     requests: tuple[Request, ...]
@@ -123,10 +117,9 @@ class WholeEngineDp(Program[WholeRankSetup]):
         return WholeRankSetup(engine._replace(pieces=pieces, plan=plan), args.requests, decides, pieces)
 
     def forward(self, config: EngineConfig, stack: Pieces) -> dict[type[Any], type[Any]]:
-        """Returns the class of the step, and of its forward if graphs or microbatches need one.
+        """The step, and its forward for graphs or microbatches; without both, a stand-in of one layer.
 
-        Without graphs and microbatches the step runs a stand-in of one layer. Threads run split batches. Raises
-        Unsuitable for settings that do not fit.
+        Raises Unsuitable for settings that do not fit.
         """
         if config.use_ubatching:
             if config.has_drafter:
@@ -145,10 +138,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
         return {DataParallelStep: step, CapturedForward: captured}
 
     def experts(self, config: EngineConfig, stack: Pieces) -> dict[type[Any], type[Any]]:
-        """Returns the class that moves experts.
-
-        A rank moves them between two steps, or in a thread during steps (`eplb_config.use_async`).
-        """
+        """Experts move between two steps, or in a thread during steps (`eplb_config.use_async`)."""
         if not config.enable_eplb:
             return {}
         if not config.eplb_config.use_async:
@@ -198,10 +188,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
 
 
 def decides_alone(stack: Pieces) -> AgreementV1:
-    """Returns the decisions that a rank makes alone.
-
-    On the V2 runner these are the dummy batch and the test for decodes, from the V1 runner of the same release.
-    """
+    """On V2, the dummy batch and the test for decodes, from the V1 runner of the same release."""
     if isinstance(stack.agreement, AgreementV1):
         return stack.agreement
     release, wanted = stack.release, f"protocol.pieces.agreement: {stack.names['agreement']}"

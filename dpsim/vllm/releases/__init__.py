@@ -10,8 +10,7 @@ A source page is one published file of vLLM, such as page 000, `v1/worker/dp_uti
     v0_14.py  v0_17.py  v0_24.py  v0_28.py  v0_31.py  v0_33.py         the releases
 
 The classes themselves, called pieces, are in `data_parallel/`, `overlap/`, `pipeline/`, `engine/`, `startup/`,
-`graphs/` and `config/`. Programs, stacks, `from_vllm` and the comparison with the engine's answers look pieces up here.
-A new release is a file with `V0_34 = V0_33._replace(name="0.34", flow=Flow034)` and a call of `register_release`.
+`graphs/` and `config/`.
 """
 
 from dpsim.vllm.releases.page_000 import PAGE_000 as PAGE_000

@@ -46,11 +46,9 @@ _records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES, REP
 
 
 class Place(NamedTuple):
-    """A key of a scenario that names a release.
+    """A key that names a release. `names`: of dpsim's records, the default first. `programs`: whose forms they are.
 
-    `names`: the names of dpsim's own records; the first is the default of a program. `pieces`: the pieces that a record
-    needs for this place. `of_v2`: the pieces that the V2 runner of a record needs for this place. `before`: the prefix
-    of a release's name for its V1 runner. `programs`: the programs whose forms are these names.
+    `pieces`, `of_v2`: what a record, or its V2 runner, needs here. `before`: the prefix for its V1 runner.
     """
 
     names: tuple[str, ...]
@@ -167,7 +165,6 @@ def register_release(release: Release, module: str) -> None:
 
 
 def _offered(place: Place, release: Release) -> Iterator[str]:
-    """Yields the names under which a place offers a release."""
     if _has(release, place.pieces):
         yield f"{place.before}{release.name}"
     if place.of_v2 and not isinstance(release.v2, Absent) and _has(release.v2, place.of_v2):

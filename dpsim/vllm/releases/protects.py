@@ -1,9 +1,7 @@
 """Protections that no release of vLLM has: for each program, the forms that contain one and those that do not.
 
 The form of a release does what the release does, even if it causes harm. A form with an additional protection has
-another name, such as `0.33-repaired`. Or a scenario selects a protection by a separate program or piece. `dpsim list`,
-reports and documents print this table. In a few cases the form of a release contains a protection all the same: `KEPT`
-lists these cases with the reasons.
+another name, such as `0.33-repaired`. `dpsim list`, reports and documents print this table.
 
     >>> unprotected_of("pp_tokens")["0.33"][0]
     'without asynchronous scheduling a request with drafts runs before its token has arrived; 0.33-repaired waits'
@@ -19,11 +17,9 @@ from dpsim.contract.program import Program
 
 
 class Protection(NamedTuple):
-    """One protection of one program.
+    """`protects`: the forms with the protection `what`. `leaves`: those of releases and pages without, and the `harm`.
 
-    `protects`: the forms that contain the protection. `leaves`: the forms of releases and pages that do not. `what`:
-    the protection. `harm`: the harm without it. `source`: a chapter of the specification, an issue or a pull request.
-    `shows`: patterns of the classes of findings that reveal the harm.
+    `source`: a chapter, an issue or a pull request. `shows`: patterns of finding classes that reveal the harm.
     """
 
     program: str
@@ -111,10 +107,7 @@ PROTECTIONS = (
 
 
 class Kept(NamedTuple):
-    """A case in which forms of releases contain a protection although their releases do not.
-
-    `what`: the protection. `why`: the reason to keep it.
-    """
+    """Forms that contain a protection although their releases do not: `what`, and `why` it stays."""
 
     forms: str
     what: str

@@ -3,8 +3,7 @@
     V0_34 = V0_33._replace(name="0.34", flow=Flow034)
 
 A record needs every piece, so mypy and Python refuse a record that lacks one. If a release does not have a piece, or if
-dpsim does not model it, the piece is `Absent` with the reason. A program that needs this piece raises `Unsuitable` with
-the reason (`there`):
+dpsim does not model it, the piece is `Absent`. A program that needs it raises `Unsuitable` with the reason:
 
     >>> there(Absent("release 0.14 has no V2 runner"), "protocol.pieces.runner")
     Traceback (most recent call last):
@@ -54,10 +53,7 @@ class Absent(NamedTuple):
 
 
 class Lockstep(NamedTuple):
-    """The classes of the engine loop, by which engines step together (specification chapter 2).
-
-    `waves` also names the finish sync of the release (`sync_form`).
-    """
+    """How engines step together (chapter 2). `waves` also names the finish sync (`sync_form`)."""
 
     waves: type[EngineWaves]
     coordination: type[Coordination]
@@ -160,10 +156,7 @@ def misfits(record: NamedTuple) -> Iterator[str]:
 
 
 def there(piece: Piece | Absent, asked_by: str) -> Piece:
-    """Returns the piece. Raises Unsuitable with the reason if the release does not have it.
-
-    `asked_by` is the setting that needs the piece; the error begins with it.
-    """
+    """The piece. Raises Unsuitable with the reason if it is absent, beginning with the setting `asked_by`."""
     if isinstance(piece, Absent):
         raise Unsuitable(f"{asked_by}: {piece.why}")
     return piece

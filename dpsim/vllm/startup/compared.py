@@ -11,8 +11,8 @@
     >>> differing(dict(shaping(one)), dict(shaping(other)))
     ['max_num_seqs: 8 there, 4 here']
 
-An engine sends READY only after warm-up and capture (specification 9.2, step 20). Engines with different settings may
-hang before, in these forwards. The form `fields` therefore compares before any engine makes a group.
+Engines with different settings may hang before READY (specification 9.2, step 20), so the form `fields` compares before
+any engine makes a group.
 
 Source: specification 8.4.
 """
@@ -74,9 +74,7 @@ class Compared:
         return compute_hash(parallel)
 
     def refuse(self, own: ConfigFields, others: Mapping[str, ConfigFields]) -> None:
-        """Raises ConfigMismatch if another process sent something else than this one. The message names engines and
-        fields.
-        """
+        """ConfigMismatch, with engines and fields, if another process sent something else than this one."""
         wrong = [
             f"{who}: {', '.join(differing(dict(own.fields), dict(received.fields))) or 'another hash'}"
             for who, received in others.items()
@@ -90,9 +88,7 @@ class Compared:
 
 
 class ComparedFields(Compared):
-    """The form `fields`: the front end compares hash and fields before any engine makes a group, for every model. No
-    release does this.
-    """
+    """The form `fields`, for every model: hash and fields, before any group. No release does this."""
 
     early: ClassVar[bool] = True
 

@@ -1,8 +1,7 @@
 """Messages between a parent process and its children, over a store at which the parent listens: calls, answers,
 failures.
 
-A child sends its answers in order. A failure is also an answer, so a parent that waits for the child receives it at
-once:
+A child sends its answers in order, failures too:
 
     child: say(bytes)            parent: await hear("engine.0", READY_NS)
     child: fail(error)                   raises OneFailed
@@ -27,10 +26,7 @@ NO_TITLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Parent:
-    """The parent's side. `name`: its name. `titles`: the names of its children in errors.
-
-    `where`: the place where the children should arrive, and `cure`: the hint if a child does not; both for errors.
-    """
+    """The parent's side. `titles`: its children in errors; `where` they should arrive, and the `cure`."""
 
     def __init__(
         self,
@@ -52,9 +48,7 @@ class Parent:
         self.store.set(key, value, f"call.{key.partition('/')[0]}")
 
     async def receive(self, child: str, doing: str, timeout_ns: int) -> Frozen:
-        """The next answer of a child. Raises OneFailed, NobodyCame, or Stopped if another participant stopped the
-        child.
-        """
+        """A child's next answer. OneFailed, NobodyCame, or Stopped if another participant stopped the child."""
         number = self._received.get(child, 0)
         answer = await self.store.get(f"{child}/{number}", f"hear.{doing}", timeout_ns=timeout_ns)
         if answer is None:
@@ -68,7 +62,7 @@ class Parent:
         return NobodyCame(self.name, who, where, timeout_ns, self._cure)
 
     async def receive_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
-        """The next answer of each child. After the first failure, it reads the others' answers without waiting.
+        """The next answer of each. After the first failure, the others are read without waiting.
 
         Raises the failure that is the root cause.
         """

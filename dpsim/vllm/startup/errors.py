@@ -10,8 +10,7 @@
     >>> print(NobodyCame("engine.0", "engine.1", "in the engine DP group", 100_000_000_000))
     engine.0 waited 100 s for engine.1 in the engine DP group
 
-A participant that fails reports the error to its parent. Sources: specification 8.3, 8.4 and 9.3 (invariants I-ST-9 and
-I-ST-10).
+Sources: specification 8.3, 8.4 and 9.3 (invariants I-ST-9 and I-ST-10).
 """
 
 from __future__ import annotations
@@ -64,9 +63,7 @@ class Stopped(Exception):
 
 
 def root_of(errors: list[StartupError]) -> StartupError:
-    """The error to report: a failure rather than a time-out, and the error of another participant rather than an own
-    one.
-    """
+    """A failure rather than a time-out, and the error of another participant rather than an own one."""
 
     def late(error: StartupError) -> tuple[bool, bool]:
         of = error.of if isinstance(error, OneFailed) else type(error).__name__

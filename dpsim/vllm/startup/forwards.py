@@ -1,14 +1,12 @@
 """The forwards before an engine serves: profile, warm-up and capture. Each is a collective of all workers.
 
 Every data-parallel rank makes the same forwards, with the same sizes, in the same order (invariant I-ST-8). First comes
-one large eager forward, which measures memory. Then comes one warm-up for each capture size, the largest first, and
-then the captures. At the end, workers of the last stage make one more forward to warm up the sampler:
+one large eager forward, which measures memory. Then comes one warm-up for each capture size, the largest first, then
+the captures, and a sampler's warm-up on the last stage:
 
     profile 8; warm_up 4, 2, 1; capture 4, 2, 1; sampler 1
 
-In each forward, the replicas (data-parallel ranks) agree, pipeline stages send hidden states, and the ranks of the
-experts and of tensor parallelism reduce. Attention runs only in captures. So if only attention uses a communicator, the
-workers have to connect it before the captures.
+Attention runs only in captures, so a communicator that only it uses has to be connected before.
 
 The sizes and the layers of these forwards are simplified; the communicators and the number of calls are those of the
 engine. Sources: specification 5.11 and 9.2 (steps 15 and 17).
@@ -149,9 +147,7 @@ class Forwards:
         self.rank.decide("captured", size, f"{WORLD}_cpu")
 
     def share(self, num_tokens: int) -> int:
-        """The tokens that this worker sends to the next stage: its slice, by its place among the tensor-parallel
-        ranks.
-        """
+        """The tokens of this worker's slice, by its place among the tensor-parallel ranks."""
         parts, part = self.topology.tensor_parallel_size, self.topology.position(self.rank.rank).tp
         return max(1, (num_tokens + parts - 1 - part) // parts)
 

@@ -4,10 +4,9 @@
     2  coordination store (0.33)                     4  hash and fields of every engine, compared
     3  spawn the engines of its node            20  READY(hash), compared once more; serve
 
-In the table, the numbers are the steps of the start (specification 9.2). The front end of another node starts its
-engines, and waits for their outcome. The first front end serves after it has received READY from every engine, and
-after every engine has subscribed to the coordinator (invariant I-ST-9). It fails as soon as it receives a failure, or
-at a time-out (invariant I-ST-10).
+The front end of another node starts its engines, and waits for their outcome. The first front end serves after it has
+received READY from every engine, and after every engine has subscribed to the coordinator (invariant I-ST-9). It fails
+as soon as it receives a failure, or at a time-out (invariant I-ST-10).
 
 Sources: specification 8.3, 8.4 and 9.2.
 """
@@ -35,9 +34,7 @@ class SameSeeds(Exception):
 
 
 class FrontEnd(Participant):
-    """The front end of the first node. `coordinated`: whether it opens a coordination store, in which members find
-    ports.
-    """
+    """The front end of the first node. `coordinated`: members find ports in its coordination store."""
 
     def __init__(
         self,

@@ -1,16 +1,13 @@
 """The process groups and communicators of the workers, which all workers create in one order.
 
-A *kind* is one way to group the workers, such as tp or pp, and its member lists partition them. For every member list
-of every kind, all workers create a device group and then a gloo group, whether they are members or not. Each creation
-is a barrier of all workers (`dpsim.vllm.startup.rendezvous`). Right after it, each member connects the device
-communicator of its group. The first rank of the group, by its *global* number, broadcasts the unique id over gloo. Then
-the members make an all-reduce of one element. Without it, a worker would connect the communicator later, perhaps in a
-capture.
+For every member list of every kind, all workers create a device group and then a gloo group, whether they are members
+or not. Each creation is a barrier of all workers (`dpsim.vllm.startup.rendezvous`). Right after it, each member
+connects its device communicator: the first rank broadcasts the unique id over gloo, then all reduce one element.
+Without it, a worker would connect the communicator later, perhaps in a capture.
 
     world; tp (0, 1), (2, 3); dcp ...; pp ...; dp (0, 2), (1, 3); ep (0, 1, 2, 3); and last the siblings of pp
 
-Each worker records each creation as a decision (`group`). So a check finds workers that are about to create different
-groups, although the barrier does not notice it.
+Each worker records each creation as a decision (`group`).
 
 Sources: specification 9.2 (steps 8 to 13) and 9.4; invariants I-ST-1 to I-ST-4 and I-ST-7.
 """
@@ -84,9 +81,7 @@ class Kinds:
 
 
 class Kinds014(Kinds):
-    """Release 0.14: experts move in the groups of the experts, and a pipeline has no second communicator
-    (specification 9.4).
-    """
+    """0.14: experts move in their own groups, and a pipeline has no second communicator (specification 9.4)."""
 
     def of_moving_experts(self) -> list[Kind]:
         return []

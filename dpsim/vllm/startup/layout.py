@@ -1,7 +1,6 @@
 """The participants of a start, their nodes, and their time-outs.
 
-Each node has a front end, each data-parallel rank has an engine core (with its workers a *replica*), and several
-replicas share a coordinator. These are services. The workers are the ranks, numbered replica after replica.
+Front ends (one a node), coordinator and engine cores are services. Workers are ranks, replica after replica.
 
     >>> layout = Layout(Topology(data_parallel_size=2, tensor_parallel_size=2), per_node=1)
     >>> layout.services
@@ -11,10 +10,10 @@ replicas share a coordinator. These are services. The workers are the ranks, num
     >>> layout.name(3), layout.workers(1)
     ('worker 3', (2, 3))
 
-Time-outs are nanoseconds. A participant that waits for another one, which itself waits, has the longer time-out. So the
-participant nearest to the cause reports first. A child waits for its parent without a time-out: the parent's own waits
-have one, and when the parent ends, the child's wait ends. The wait for INIT has a time-out, because the program that
-listens at the port of a command line may not be the parent.
+Time-outs are nanoseconds. A participant that waits for another one, which itself waits, has the longer time-out. A
+child waits for its parent without a time-out: the parent's own waits have one, and when the parent ends, the child's
+wait ends. The wait for INIT has a time-out, because the program that listens at the port of a command line may not be
+the parent.
 
 Sources: specification 9.1 and 9.2 (rank layout, invariant I-CF-4).
 """

@@ -1,9 +1,8 @@
 """The memory of a device, in blocks of the KV cache: communicators take their buffers first, then the cache gets the
 rest.
 
-A worker measures the free memory of its device once, and the engine sizes the KV cache by it. The buffers of
-communicators count, so the worker measures after all communicators exist (invariant I-ST-6). If it measures earlier,
-the engine gives the memory of their buffers away a second time:
+A worker measures the free memory once after all communicators exist (invariant I-ST-6). Otherwise the engine gives
+their memory away a second time:
 
     >>> memory = DeviceMemory(total=10)
     >>> memory.take(2, "NCCL"); memory.take(memory.free, "the KV cache"); memory.free

@@ -1,11 +1,9 @@
 """How the members of a group find the port at which they meet, in two published forms.
 
-Release 0.14: a list of ports is drawn once, and each process removes the last port from its own copy. If another
-program has taken the port meanwhile, the first member takes the next one, up to five times. The other members do not
-notice this. They wait at the old port in vain, or connect to the other program.
+Release 0.14: a list of ports is drawn once, and each process removes the last port from its own copy. If the first
+member takes another port, because one is taken, the others wait at the old one.
 
-Release 0.33: the first member binds any free port, keeps it, and publishes its number in a coordination store. The
-others read it there. No other program can take the port, because the member has already bound it.
+Release 0.33: the first member binds any free port, keeps it, and publishes its number in a coordination store.
 
     first member                    the others
     0.14   open 20004, else 20003   join 20004
@@ -27,9 +25,7 @@ TRIES = 5
 
 
 async def still_there(rank: Rank, store: Store, who: str, what: str, site: str) -> None:
-    """After a wait at a store without an answer: raises OneFailed if the listener `who` has left. So no participant
-    reports its absence as a time-out.
-    """
+    """OneFailed if the listener `who` has left, so that its absence is not reported as a time-out."""
     if await rank.join_store(store.node, store.port, site, timeout_ns=0) is None:
         raise OneFailed(who, LEFT, f"it left {what}")
 

@@ -1,14 +1,12 @@
 """The members of a group meet at a port, and make barriers and reductions over a store, each with a time-out.
 
-The first member listens (`dpsim.vllm.startup.ports`), and the others connect to its store. In each reduction, all
-members send a value to the first one. It computes the result and sends it to all. If a member is missing or has failed,
-the first member sends this error instead. So all members raise the same error, which names the missing member.
+The first member listens (`dpsim.vllm.startup.ports`), the others connect to its store and send it their values, and it
+sends all the result. If a member is missing or has failed, the first member sends this error instead. So all members
+raise the same error, which names the missing member.
 
     engines = await come(ports, "engine DP group", ["engine.0", "engine.1"], 1)
     await engines.barrier("start")
     smallest = await engines.reduce(bytes, min)
-
-Torch makes a stateless group in the same way, and the barrier at the end of each `new_group`.
 
 Sources: specification 8.3, 8.5 and 9.2 (steps 5 and 7); invariants I-CF-3 and I-CF-5.
 """
@@ -26,9 +24,7 @@ from dpsim.vllm.startup.ports import GroupPorts, still_there
 
 
 class Meeting:
-    """One member's side of a group. `index`: its place among `members`. `cure`: the hint if the first member waits in
-    vain.
-    """
+    """One member's side, at `index` of `members`. `cure`: the hint if the first one waits in vain."""
 
     def __init__(
         self, rank: Rank, store: Store, group: str, members: Sequence[str], index: int, cure: str = LATE
@@ -47,9 +43,7 @@ class Meeting:
         return len(self.members)
 
     async def reduce(self, value: Frozen, how: Callable[[list[Any]], Frozen], doing: str) -> Frozen:
-        """Reduce the values of all members, in order, with `how`. Every member gets the result. Raises OneFailed and
-        NobodyCame.
-        """
+        """All values, in order, with `how`; every member gets the result. Raises OneFailed and NobodyCame."""
         number, self._number = self._number, self._number + 1
         if self.index:
             self._other.report(value, doing)
@@ -77,9 +71,7 @@ class Meeting:
         await self.reduce(True, all, doing)
 
     async def _hear(self, number: int, doing: str) -> Frozen:
-        """Wait for the first member's result. The first member itself waits for the others, so the time-out here is
-        twice as long.
-        """
+        """The first member itself waits for the others, so the time-out here is twice as long."""
         answer = await self.store.get(f"met/{number}", f"met.{doing}", timeout_ns=2 * GROUP_NS)
         if answer is None:
             await still_there(self.rank, self.store, self.members[0], self.group, "first_member.listens")

@@ -10,16 +10,13 @@
     worker         its engine core, by a thread (death pipe)      aborts all communicators, and stops
 
 A parent notices a death while other participants are blocked, even if it waits for another child (invariant I-ST-10).
-The parent then ends the other workers, so none waits for the dead one in a collective. On one node, a parent waits for
-answers without a time-out while its children live, as in vLLM. With several nodes, a parent cannot watch processes of
-other nodes, and has the time-outs of the program `startup`.
+On one node, a parent waits for answers without a time-out while its children live, as in vLLM. With several nodes, a
+parent cannot watch processes of other nodes, and has the time-outs of the program `startup`.
 
-Answers and notices of deaths arrive in one mailbox, so a parent waits for all of them at once. vLLM polls the handshake
-socket together with the sentinels of its processes in the same way.
+Answers and notices of deaths arrive in one mailbox, so a parent waits for all of them at once.
 
 Simplified: no notice ends a wait at a port. If a member of a group dies while the members meet there, the others wait
-until their time-out. Then they look for a notice, and report the death instead of the time-out. In vLLM the engine core
-ends its workers at once.
+until their time-out, and then report the death. In vLLM the engine core ends its workers at once.
 
 Sources: specification 9.2 and 9.3.
 """
@@ -161,11 +158,7 @@ class WatchingEngine(Watching, EngineCore):
 
 
 class WatchedWorker(Watching, StartupWorker):
-    """A worker with a second thread, which waits for the end of the engine core, while the main thread may be in a
-    collective.
-
-    A worker without peers has no collective, and no second thread.
-    """
+    """Its second thread waits for the end of the engine core, while main may be in a collective with peers."""
 
     def watched(self) -> tuple[str, ...]:
         return (engine_name(self.layout.engine_of(self.rank.rank)),)

@@ -11,6 +11,5 @@ stage_worker.py      a worker of an engine with a pipeline
 split_stage.py       such a worker with microbatches, a combination that no engine has
 watched.py           cores and workers that end when one of them dies or shuts down
 
-The packages of single protocols (engine, pipeline, data_parallel, overlap) do not depend on this one. The programs are
-`dpsim.vllm.programs.whole_engine` and `dpsim.vllm.programs.whole_engine_dp`. Source: specification chapter 10.
+Source: specification chapter 10.
 """

@@ -1,15 +1,12 @@
 """The loop of an engine with a batch queue: vLLM's `step_with_batch_queue` in the loop of a group (specification 7.5).
 
-In an iteration, the engine schedules a batch, if the scheduler has requests, and hands it to the worker. While the
-queue has room, the iteration ends at once. Otherwise the engine removes the oldest batch, waits for its result, and
-updates the scheduler. The depth is the number of batches for which the queue has room:
+The depth is the number of batches for which the queue has room. While it has room, an iteration waits for no result:
 
     depth 1   schedule, execute, sample, wait, aborts, update: the plain step
     depth 2   the engine schedules a batch before it knows the result of the one before
 
-The engine makes two calls for a batch with tokens: execute and sample (invariant I-PS-7). Between them, it computes the
-masks of a grammar. If a mask depends on the result of the oldest batch, the engine first waits for this result, and
-then samples:
+The engine makes two calls for a batch with tokens: execute and sample (invariant I-PS-7). If a mask of a grammar
+depends on the oldest result, the engine waits for this before it samples:
 
     schedule, execute, wait, aborts, update, sample
 
@@ -49,11 +46,7 @@ Masks: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 def number_of(request: RequestId) -> int:
-    """The index of a request in the workload, from its name. Messages contain only the name.
-
-    >>> number_of("r12")
-    12
-    """
+    """The index of a request in the workload: 12 of the name "r12", which is all that messages contain."""
     return int(request[1:])
 
 
@@ -108,9 +101,7 @@ class LiveScheduler(Scheduler, Generic[B]):
         """Schedule the next batch."""
 
     def defers(self) -> bool:
-        """Whether the engine takes the oldest result before it samples the batch, because a grammar depends on that
-        result.
-        """
+        """Whether the engine takes the oldest result before it samples, because a grammar needs it."""
         return False
 
     def masks(self, batch: B) -> Masks:
@@ -208,9 +199,7 @@ class QueuedLoop(EngineLoop, Generic[B]):
         return batch.num_tokens > 0
 
     def returns_early(self, executed: bool) -> bool:
-        """Whether this iteration ends without waiting for a result. The queue must have room, and there must be
-        work.
-        """
+        """Whether this iteration waits for no result: the queue has room, and there is work."""
         return len(self.queue) < self.depth and (executed or self.live.has_requests(self.waves.pause_state))
 
     async def take_result(self) -> None:

@@ -1,9 +1,8 @@
 """An engine whose core is its only worker: no tensor parallelism and no pipeline (specification chapters 1 and 2).
 
-The scheduler of this engine is that of a data-parallel rank. Its worker runs the data-parallel step of the V1 runner:
-dispatch, agreement, second dispatch, forward. A witness compares the results with the batch. A dummy batch takes the
-same path, so all engines of a group agree equally often (invariant I-ES-2). The engine also waits for the result of a
-dummy, because the witness compares its rows, too.
+The worker runs the data-parallel step of the V1 runner: dispatch, agreement, second dispatch, forward. A dummy batch
+takes the same path, so all engines of a group agree equally often (invariant I-ES-2). The engine also waits for the
+result of a dummy, because the witness compares its rows, too.
 """
 
 from __future__ import annotations

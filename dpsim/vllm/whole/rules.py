@@ -10,8 +10,7 @@ setting with the expected one, or None (specification 10.0):
     >>> broken(mix._replace(names={"runner": "v1"}))
     []
 
-If the engine refuses a combination, its pieces may still work together in the model. A scenario can ask dpsim to ignore
-the rules, and an exploration then shows what breaks without them (`dpsim.vllm.programs.stacks`).
+A scenario can ask dpsim to ignore the rules, to explore what breaks without them (`dpsim.vllm.programs.stacks`).
 """
 
 from __future__ import annotations

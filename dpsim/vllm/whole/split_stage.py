@@ -1,18 +1,12 @@
 """Microbatches in a pipeline stage: no engine has this combination, but a scenario may ask for it (specification 10.0).
 
-The layers are those of a captured stage (`dpsim.vllm.pipeline.graphs`). In each layer, the tokens also go to their
-experts, on all replicas of the stage, and come back. Each microbatch runs in a host thread, so one computes while
-another communicates:
+The layers are those of a captured stage (`dpsim.vllm.pipeline.graphs`).
 
     receive | u0: embed, attention, mix | dispatch, expert, combine | attention, mix ...  | concatenate | send, sample
             | u1:                  embed, attention, mix | dispatch, expert, combine ...  |
 
 Only the forward of a step is split into microbatches. The stage receives and sends the hidden states of all
-microbatches in one transfer, and samples their tokens together. Attention reads the position and the cache slot of each
-token from buffers. So a microbatch needs no other metadata than its slice of these buffers.
-
-Microbatches, barrier, baton, graph keys and slices are those of a form of `dpsim.vllm.overlap`. A dummy runs all
-layers, because the other replicas need its experts in each layer.
+microbatches in one transfer, and samples their tokens together.
 """
 
 from __future__ import annotations
@@ -77,9 +71,7 @@ class SplitLayers(CapturedLayers):
         return super().wanted() if self.config.capture_graphs else []
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
-        """Capture a size. If it is for decodes and reaches the threshold, it is captured as microbatches, else as a
-        whole (specification 4.8).
-        """
+        """As microbatches for decodes that reach the threshold, else as a whole (specification 4.8)."""
         tokens, uniform = target.key.num_tokens, target.key.uniform
         split = target.mode is RuntimeMode.FULL and uniform and wants_microbatching(tokens, True, self.config)
         self.put(tokens, None, (), stream)

@@ -1,9 +1,8 @@
 """The agreement of a stage's workers with the same stage of other replicas, once in each forward (specification 10.1,
 row 6).
 
-Replicas are data-parallel engines, and their experts are spread over all of them. Before a forward, each worker sends
-its batch, and all workers make the same decision. They decide on the graph, and on the rows of each worker in the
-collectives of the experts. A worker without tokens sends a dummy batch. Each runner has its own form:
+Before a forward, each worker sends its batch, and all decide on the graph and the rows of each. In this module, a batch
+is the tokens of each request. A worker without tokens sends a dummy batch. Each runner has its own form:
 
     AgreementV1   dispatch, send, dispatch again with the agreed count
     AgreementV2   send the batch itself, by point-to-point swaps, and choose the graph afterwards
@@ -15,8 +14,6 @@ collectives of the experts. A worker without tokens sends a dummy batch. Each ru
     >>> table = np.array([agreement.column((1, 1, 1)), agreement.column(agreement.dummy())], np.int32).T
     >>> agreement.decide(table, (1, 1, 1), index=0)
     Ran(mode=<RuntimeMode.FULL: 2>, num_tokens=4, counts=(4, 4), microbatched=False, skip_drafts=True)
-
-In this module, a batch is a sequence with the number of tokens of each request.
 """
 
 from __future__ import annotations
@@ -42,10 +39,9 @@ Tokens = Sequence[int]
 
 
 class Ran(NamedTuple):
-    """How a forward runs. `num_tokens`: the tokens of this rank, padded. `counts`: the rows of all ranks for the
-    experts.
+    """`num_tokens`: this rank's, padded. `counts`: the rows of all ranks for the experts.
 
-    `skip_drafts`: whether all ranks skip the drafts of this step; None if the runner has no vote on it.
+    `skip_drafts`: all ranks skip the drafts of this step; None if the runner has no vote on it.
     """
 
     mode: RuntimeMode
@@ -64,9 +60,7 @@ class StageAgreement(ABC):
 
     @abstractmethod
     def column(self, tokens: Tokens, may_skip_drafts: bool = True) -> tuple[int, ...]:
-        """This rank's column of the table, int32. `may_skip_drafts`: whether its batch needs no drafts after
-        this step.
-        """
+        """This rank's column, int32. `may_skip_drafts`: its batch needs no drafts after this step."""
 
     async def reduced(self, peers: HostCommunicator, table: HostArray) -> HostArray:
         """Sum the tables of all ranks, each of which contains one rank's column."""
@@ -82,10 +76,7 @@ class StageAgreement(ABC):
 
 
 def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[CaptureSize]:
-    """Sort graphs for a capture. `graphs`: for each, whether it is for decodes, its tokens, and its mode.
-
-    If two graphs have the same tokens and mode, the function keeps the one of mixed batches.
-    """
+    """`graphs`: for decodes or not, tokens, mode. Of equal tokens and mode, those of mixed batches stay."""
     ordered = sorted(graphs, key=lambda one: (one[0], -one[1], one[2]))
     first: dict[tuple[int, RuntimeMode], bool] = {}
     for uniform, tokens, mode in ordered:

@@ -2,13 +2,12 @@
 10.1).
 
 The step of this worker is that of `dpsim.vllm.pipeline.stage`, with two differences. First, batches arrive as calls, so
-no worker can compute them beforehand. The oracles with the expected tokens exist all the same, because all requests are
-known. Second, the replicas (data-parallel engines) agree on graph and sizes before each forward
-(`dpsim.vllm.whole.stage_agreement`). A worker agrees after it has updated its request state, and before it prepares the
-inputs (invariant I-ES-3). The collectives of the experts have the agreed number of rows (invariant I-ES-4).
+no worker can compute them beforehand. Second, the replicas (data-parallel engines) agree on graph and sizes before each
+forward (`dpsim.vllm.whole.stage_agreement`). A worker agrees after it has updated its request state, and before it
+prepares the inputs (invariant I-ES-3). The collectives of the experts have the agreed number of rows (invariant
+I-ES-4).
 
-In a dummy, a worker makes the agreement and the collective of the experts. A dummy changes no request and involves no
-other stage, and the engine takes no result of it (invariant I-ES-7).
+A dummy changes no request and involves no other stage, and the engine takes no result of it (invariant I-ES-7).
 """
 
 from __future__ import annotations
@@ -48,9 +47,7 @@ class Workload(History):
 
     @property
     def largest(self) -> int:
-        """An upper bound for the tokens of a batch: the tokens of all requests with their drafts, within the token
-        budget.
-        """
+        """The tokens of all requests with their drafts, within the token budget: an upper bound."""
         q = self.config.uniform_decode_query_len
         tokens = sum([one.prompt_tokens + one.output_tokens + q for one in self.requests])
         return max(min(tokens, self.config.max_num_batched_tokens), q)
@@ -80,11 +77,7 @@ def captured_by(agreement: StageAgreement) -> type[Layers]:
 
 
 class StageWorker(Stage):
-    """One rank. `core`: the number of its engine's core. `answers`: whether it is the output rank, which returns
-    results.
-
-    `idle`: whether it may wait for a call without end.
-    """
+    """One rank. `core`: its engine's. `answers`: it is the output rank. `idle`: it may wait without end."""
 
     idle: ClassVar[bool] = True
 

@@ -4,16 +4,11 @@
     topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
     faults: [{kind: die, rank: 1, at: {site: experts.combine, ordinal: 0}}]
 
-An engine consists of a core and its workers. A core watches its workers, as vLLM's executor watches their sentinels. It
-also watches the other cores, the front ends and the coordinator, as in `engine_watched`. A worker watches only its
-core, by a death pipe. So the news of a death spreads through the cores:
+A core watches its workers, as vLLM's executor does, and what a core of `engine_watched` watches. A worker watches only
+its core, by a death pipe. So the news of a death spreads through the cores:
 
     worker 1 dies   its core aborts, answers its requests with errors, and ends
     the core ends   its other workers abort and end; the other cores do as this core does
-
-Cores and workers have a monitor thread, which frees the main thread from its waits. A core waits for messages, for
-answers of its workers, or in the finish sync. A worker waits for calls, in an agreement, in a transfer, or for its
-device.
 
 Sources: those of `dpsim.vllm.engine.watched`; specification 7.3 and 10.1.
 """

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from dpsim.vllm.config import EngineConfig, RuntimeMode
 from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor, Dispatcher017
-from dpsim.vllm.graphs.managed import Managed
-from dpsim.vllm.graphs.manager import GraphManager
+from dpsim.vllm.graphs.manager import GraphManager, Managed
 from tests.properties import breaks, holds
 from tests.vllm.graphs.queries import NONE, PIECEWISE, Asked, batches, graph_configs
 from tests.vllm.graphs.test_second_dispatch import groups, one_graph

@@ -12,7 +12,7 @@ import pytest
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario, scenario_from
 from dpsim.scenario.to_world import prepare
 from dpsim.vllm.graphs.dispatcher import Dispatcher017
-from dpsim.vllm.graphs.managed import Managed
+from dpsim.vllm.graphs.manager import Managed
 
 REQUEST = {"prompt_tokens": 4, "output_tokens": 2}
 

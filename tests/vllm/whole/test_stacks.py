@@ -25,7 +25,7 @@ from dpsim.vllm.data_parallel.microbatch import Slicing, Slicing033, SlicingV2
 from dpsim.vllm.engine.finish_sync import FinishFlag, PauseVotes, PauseVotes033
 from dpsim.vllm.graphs.candidates import CandidateTable
 from dpsim.vllm.graphs.dispatcher import Dispatcher014, Dispatcher017, Dispatcher033
-from dpsim.vllm.graphs.managed import Managed
+from dpsim.vllm.graphs.manager import Managed
 from dpsim.vllm.overlap.graph_keys import Keys001, Keys033, KeysV2
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.pipeline.page_002 import Page002Tokens

@@ -4,15 +4,13 @@
     2023-11-16 18:17:03.9799600,4808,10
     2023-11-16 18:17:04.0319600,3180,8
 
-An arrival is the exact number of nanoseconds after the earliest row. Rows need not be sorted by time. The requests keep
-the order of the file, and `limit` counts in this order; the scheduler sorts them by arrival. The files of 2023 have
-seven decimals and CRLF line ends. Those of 2024 have up to six decimals and the time zone +00:00. The reader accepts
-both. It refuses any other text with the line number, because a guessed row would shift every later batch.
+An arrival is the exact number of nanoseconds after the earliest row. `limit` counts in the order of the file. The files
+of 2023 have seven decimals and CRLF line ends. Those of 2024 have up to six decimals and the time zone +00:00. The
+reader accepts both. It refuses any other text with the line number, because a guessed row would shift every later
+batch.
 
-The reader also refuses rows with zero tokens. A replica cannot prefill a request without a prompt, and the scheduler
-would never finish a request without output. The traces of 2023 have no such rows. Source:
-github.com/Azure/AzurePublicDataset (CC-BY), AzureLLMInferenceDataset2023.md and 2024.md; Patel et al., Splitwise (ISCA
-2024).
+It also refuses rows with zero tokens, which no scheduler would finish. Source: github.com/Azure/AzurePublicDataset
+(CC-BY), AzureLLMInferenceDataset2023.md and 2024.md; Patel et al., Splitwise (ISCA 2024).
 """
 
 from __future__ import annotations
@@ -42,10 +40,7 @@ class _BadRow(Exception):
 
 
 def read_azure_csv(path: Path, limit: int | None = None) -> list[Request]:
-    """Returns the first `limit` requests of a trace, or all requests without a limit.
-
-    Raises ScenarioError with file and line, and with the text that the reader expected there.
-    """
+    """The first `limit` requests, or all. ScenarioError with file, line, and what was expected there."""
     refuse_pipes(path, f"a CSV file with the header {HEADER}")
     try:
         with path.open("rb") as file:
@@ -62,7 +57,6 @@ def read_azure_csv(path: Path, limit: int | None = None) -> list[Request]:
 
 
 def _rows(path: Path, file: BinaryIO, limit: int | None) -> list[tuple[int, int, int]]:
-    """Returns the time in ns, the prompt tokens and the output tokens of each row. Returns at least one row."""
     rows: list[tuple[int, int, int]] = []
     number = 0
     for number, raw in enumerate(_raw_lines(file), start=1):
@@ -91,10 +85,6 @@ def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _fields(raw: bytes, number: int) -> list[str]:
-    """Returns the fields of a line, without quotes around a field; an empty line has none.
-
-    No field may contain a comma. Raises _BadRow for text that is not plain ASCII.
-    """
     if len(raw) > _LONGEST_LINE:
         raise _BadRow(f"a line of more than {_LONGEST_LINE} characters; expected three short fields")
     try:
@@ -127,10 +117,7 @@ def _row(fields: list[str]) -> tuple[int, int, int]:
 
 
 def _nanoseconds(text: str) -> int:
-    """Returns the exact nanoseconds since 1970, UTC.
-
-    This function does not use `strptime`, which takes most of the time for a large file.
-    """
+    """Nanoseconds since 1970, UTC. Without `strptime`, which takes most of the time for a large file."""
     match = _TIMESTAMP.fullmatch(text)
     try:
         if match is None:

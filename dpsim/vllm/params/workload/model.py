@@ -1,19 +1,17 @@
 """The model of the scenario's section `workload`: requests that are listed, drawn from a seed, or read from a trace.
 
-    workload:
-      step_duration: 20ms
-      requests:
-        - {arrival: 0ms, prompt_tokens: 100, output_tokens: 20}
-        - {arrival: 40ms, prompt_tokens: 7, output_tokens: 200, abort: 300ms}
+workload:
+  step_duration: 20ms
+  requests:
+    - {arrival: 0ms, prompt_tokens: 100, output_tokens: 20}
+    - {arrival: 40ms, prompt_tokens: 7, output_tokens: 200, abort: 300ms}
 
-    workload:
-      synthetic: {requests: 50, rate: 20, prompt_tokens: {min: 10, max: 400}, output_tokens: {min: 5, max: 60}}
+workload:
+  synthetic: {requests: 50, rate: 20, prompt_tokens: {min: 10, max: 400}, output_tokens: {min: 5, max: 60}}
 
-    workload:
-      limit: 1000
-      azure_csv: {file: AzureLLMInferenceTrace_code.csv}
-
-This file contains the pydantic models only. `dpsim.vllm.params.workload.requests` makes the requests.
+workload:
+  limit: 1000
+  azure_csv: {file: AzureLLMInferenceTrace_code.csv}
 """
 
 from __future__ import annotations

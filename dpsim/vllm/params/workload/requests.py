@@ -31,10 +31,9 @@ _EXACT = Context(prec=25)
 
 
 def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[Request]:
-    """Returns the first `limit` requests of a workload, in the order of their source.
+    """The first `limit`, in the order of their source. `base_dir`: the scenario's folder; None: the working folder.
 
-    `base_dir` is the folder of the scenario file, from which dpsim resolves the name of a trace; None is the working
-    folder. Raises FileMissing if dpsim does not find the trace, and ScenarioError if it cannot read it.
+    Raises FileMissing without the trace, and ScenarioError if it cannot be read.
     """
     if workload.azure_csv is not None:
         return read_azure_csv(find_file(workload.azure_csv.file, base_dir), workload.limit)
@@ -83,10 +82,9 @@ def allow_file(path: str) -> None:
 
 
 def find_file(name: str, base_dir: Path | str | None) -> Path:
-    """Returns the path of a workload's file, which lies below `base_dir` or below $DPSIM_DATA.
+    """The path of a workload's file, below `base_dir` or $DPSIM_DATA. FileMissing names the searched folders.
 
-    dpsim opens no other file for a scenario from a stranger, and quotes none in an error. Raises FileMissing, which
-    names the searched folders.
+    dpsim opens no other file for a scenario from a stranger, and quotes none in an error.
     """
     if name in _typed:
         return Path(name)
@@ -124,7 +122,6 @@ def _exponential(uniform: float, rate: float) -> int:
 
 
 def _length(uniform: float, lengths: Lengths) -> int:
-    """Returns a number of tokens between min and max, from a number in [0, 1)."""
     count = lengths.max - lengths.min + 1
     if lengths.distribution == "uniform":
         return lengths.min + int(uniform * count)
@@ -137,10 +134,8 @@ def _length(uniform: float, lengths: Lengths) -> int:
 
 
 def _whole(number: float, error: float) -> int | None:
-    """Returns the integer part of a number that is known up to a relative error.
-
-    Returns None if the integer part needs more precision. The error must leave room for fifty times the inaccuracy of a
-    C library's functions.
+    """None if the integer part needs more precision. `error` (relative) leaves fifty times the inaccuracy of a C
+    library.
     """
     slack = number * error + 1e-9
     least = int(number - slack)
