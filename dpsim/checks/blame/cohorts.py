@@ -115,7 +115,6 @@ def _parting(run_index: RunIndex) -> CohortParting | None:
 
 
 def _rows(run_index: RunIndex) -> Rows:
-    """Returns the compared ops of each rank that has one host thread."""
     rows = {}
     for rank in range(run_index.world.size):
         journal = run_index.run.journals[rank]

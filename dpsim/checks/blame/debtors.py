@@ -97,7 +97,6 @@ def only_itself(run_index: RunIndex, wait: PendingWait) -> bool:
 
 
 def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:
-    """Returns the posts to mailboxes of this name, by step."""
     found: defaultdict[int, list[Entry]] = defaultdict(list)
     for actor, journal in enumerate(run_index.run.journals):
         for at, raw in enumerate(journal):
@@ -126,7 +125,6 @@ def _of_key(run_index: RunIndex, wait: PendingWait, known: Iterable[int], free: 
 
 
 def _waits_alike(run_index: RunIndex, wait: PendingWait, actor: int) -> bool:
-    """Returns whether an actor is blocked in a wait at a mailbox of this name, or for the same key."""
     own = [one for one in run_index.living(actor) if one.raw[KIND] == wait.entry.raw[KIND]]
     field = TAKE_MAILBOX if wait.entry.raw[KIND] == "take" else STORE_KEY
     return run_index.end(actor) == "blocked" and any(one.raw[field] == wait.entry.raw[field] for one in own)

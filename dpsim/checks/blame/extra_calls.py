@@ -260,12 +260,10 @@ def _did(parting: Parting, odd: int, other: int) -> tuple[str, Part]:
 
 
 def _with_op(parting: Parting, rank: int) -> str:
-    """Returns the member's call at the index of the difference: its site, op and communicator."""
     entry = parting.entry(rank)
     return "" if entry is None else f"{entry.raw[SITE]} ({call(entry).op} on {parting.communicator})"
 
 
 def _alike(one: list[Place], other: list[Place]) -> int:
-    """Returns the number of equal calls at the beginning of both lists."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))

@@ -69,7 +69,6 @@ def _behind(run_index: RunIndex, findings: list[Finding], cause: Finding, waiter
 
 
 def _open(finding: Finding) -> bool:
-    """Returns whether a finding blames one actor for a wait or a missing call, and has no evidence yet."""
     if finding.culprit is None or len(finding.culprit.ranks) > 1 or finding.ground:
         return False
     return matches(finding.klass, MISSING) or _of_wait(finding)
@@ -120,7 +119,6 @@ def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState, wait: Pen
 
 
 def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: OddActor) -> Finding:
-    """Returns the finding with the actor that departs as its culprit."""
     own = departure.actor == wait.entry.rank
     text = "" if own else f"; rank {wait.entry.rank} waits for it in {wait.entry.record.site}"
     culprit = replace(run_index.culprit(departure.entry, departure.actor), step=departure.step)

@@ -53,7 +53,6 @@ def _with_value(finding: Finding, rows: list[dict[int, Row]]) -> Finding:
 
 
 def _others(culprit: Culprit, rows: list[dict[int, Row]]) -> Iterator[tuple[str, list[int]]]:
-    """Yields the sites at which the peers of a culprit received one other value, and these peers."""
     own = rows[culprit.rank].get(culprit.step, [])
     alike = [rank for rank in range(len(rows)) if rank != culprit.rank]
     for at, (token, value) in enumerate(own):
@@ -66,7 +65,6 @@ def _others(culprit: Culprit, rows: list[dict[int, Row]]) -> Iterator[tuple[str,
 
 
 def _equal(own: dict[int, Row], peer: dict[int, Row], token: tuple[str, str], step: int) -> bool:
-    """Returns whether two ranks received equal values at a site in all other steps, and did so at least once."""
     steps = [one for one in own if one in peer and one != step]
     both = [(_values(own[one], token), _values(peer[one], token)) for one in steps]
     known = [(mine, theirs) for mine, theirs in both if mine and theirs and None not in (*mine, *theirs)]

@@ -65,7 +65,6 @@ def _last(run_index: RunIndex, actor: int) -> Entry | None:
 
 
 def _died_waiting(run_index: RunIndex, last: Entry) -> bool:
-    """Returns whether an actor died while it awaited the op of this record."""
     return learns(last.raw) and run_index.end(last.rank) == "died"
 
 
@@ -80,7 +79,6 @@ def _set_last(run_index: RunIndex, actor: int) -> int | None:
 
 
 def _predicted(run_index: RunIndex, last: Entry) -> Culprit | None:
-    """Returns the op that always follows places similar to the last record, or None."""
     found = OpPlaces(run_index).next_op(last)
     if found is None:
         return None

@@ -73,7 +73,6 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
 
 
 def _open(run_index: RunIndex, finding: Finding) -> bool:
-    """Returns whether a finding may have an earlier cause: it names no or several ranks, raised, or only waits."""
     culprit = finding.culprit
     if not any(matches(finding.klass, one) for one in FOLLOWS):
         return False
@@ -125,7 +124,6 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
 
 
 def _unless_new(steps: Steps, partners: Partners, pair: tuple[Side, Side], step: int, found: Uneven) -> Uneven:
-    """Returns the result, without its culprit if a value that the ranks received in the step was new."""
     mine, theirs = (_of(side, step) for side in pair)
     met = [partners.strange(calls) for calls in zip(mine, theirs, strict=False)]
     index = met.index(True) if True in met else len(met)
@@ -156,7 +154,6 @@ def _explaining(
 
 
 def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, judged: list[dict[Name, Rules]]) -> Uneven:
-    """Returns the result for the side that breaks the rules of its other steps."""
     side, peer, own = pair[which], pair[1 - which], judged[which]
     name = max(own, key=lambda one: own[one].broken - own[one].kept)
     number, found = steps.made((side.rank, step), name), own[name]
@@ -226,15 +223,11 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
 
 
 def _never(steps: Steps, side: Side, step: int) -> bool:
-    """Returns whether a side has finished several steps and made no such call in any of them."""
     more = {when for rank, when in steps.rows if rank == side.rank and when >= 0} - {step}
     return not side.calls and sum(steps.done(side.rank, when) for when in more) >= FEW
 
 
 def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> bool:
-    """Returns whether a rank raised or stopped before its other calls of a step, or waits for ranks other than its
-    peer.
-    """
     states = chain(run_index)
     own = states.get(rank)
     if own is None or own.since is None or own.since.step != step:
@@ -248,7 +241,6 @@ def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> boo
 
 
 def _other_sites(side: Side, peer: Side, step: int) -> bool:
-    """Returns whether calls at different sites pair up in a step."""
     met = zip(_of(side, step), _of(peer, step), strict=False)
     return any(one.raw[SITE] != other.raw[SITE] for one, other in met)
 
@@ -276,7 +268,6 @@ def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: Pa
 
 
 def _tags(pair: tuple[Side, Side], step: int) -> list[str]:
-    """Returns how many of the later pairs consist of calls from different steps, as a line of evidence."""
     met = [(one.step, other.step) for one, other in zip(pair[0].calls, pair[1].calls, strict=False)]
     later = [one != other for one, other in met if max(one, other) > step]
     return [f"step tags of the two sides differ in {sum(later)} of {len(later)} later pairs"] if any(later) else []

@@ -105,7 +105,6 @@ def departures(run_index: RunIndex, wait: PendingWait, senders: Sequence[int]) -
 
 
 def _made(run_index: RunIndex, actor: int, counts: Callable[[RawRecord], bool]) -> dict[int, list[Entry]]:
-    """Returns the records of an actor that count, by step."""
     steps: dict[int, list[Entry]] = {}
     for at, raw in enumerate(run_index.run.journals[actor]):
         if counts(raw):
@@ -118,7 +117,6 @@ SentWakes: TypeAlias = dict[int, dict[int, list[Entry]]]
 
 
 def _owes(run_index: RunIndex, wait: PendingWait, actor: int, sent: SentWakes) -> OddActor | None:
-    """Returns the departure of an actor that sent fewer wakes than in other steps, or than others in this step."""
     missed = _missed(run_index, wait, actor)
     if missed is not None:
         return missed
@@ -182,7 +180,6 @@ def _balanced(run_index: RunIndex, wait: PendingWait, step: int) -> bool:
 
 
 def _odd_step(counts: dict[int, int], made: dict[int, list[Entry]]) -> int | None:
-    """Returns the one step whose count differs from those of all other steps, if equal steps are on both sides."""
     inner = {step: number for step, number in counts.items() if min(made, default=0) <= step <= max(made, default=-1)}
     for odd in sorted(inner):
         others = {step: number for step, number in inner.items() if step != odd}
@@ -243,7 +240,6 @@ def _posts(run_index: RunIndex, actor: int) -> Iterator[Entry]:
 
 
 def _waits_too_often(run_index: RunIndex, wait: PendingWait) -> OddActor | None:
-    """Returns the departure of the waiting actor, if it waits more often in a step than in others, or than others."""
     rank, raw = wait.entry.rank, wait.entry.raw
     own = _made(run_index, rank, wait.like)
     odd = _odd_step({step: len(some) for step, some in own.items()}, own)

@@ -43,7 +43,6 @@ def _decided(run_index: RunIndex, finding: Finding) -> Finding:
 
 
 def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
-    """Returns the finding, without the awaited sender as its culprit if another rank sent to the waiting rank."""
     awaited = None if finding.culprit is None else finding.culprit.rank
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
         if awaited not in (None, sender) or len(receives) <= len(sends):
@@ -69,12 +68,10 @@ def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
 
 
 def _without_guess(message: Part, sender: int) -> list[Part]:
-    """Returns the parts of a message, except that the awaited sender left out a call: another rank sent instead."""
     return [part for part in each(message) if left_out_by(part) != (sender,)]
 
 
 def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry | None:
-    """Returns the send of another rank to the waiting rank, which that rank could receive here, and does not."""
     partners = Partners(run_index)
     for (_, by, to), (sends, receives) in run_index.transfers.items():
         for stray in sends[len(receives) :] if to == wanted.rank and by != sender else ():
@@ -85,7 +82,6 @@ def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry |
 
 
 def _sources(run_index: RunIndex, communicator: str, wanted: Entry) -> set[int]:
-    """Returns the ranks from which the waiting rank received at this site in other steps."""
     return {
         sender
         for (name, sender, receiver), (_, receives) in run_index.transfers.items()
@@ -95,7 +91,6 @@ def _sources(run_index: RunIndex, communicator: str, wanted: Entry) -> set[int]:
 
 
 def _has_more(run_index: RunIndex, wanted: Entry) -> bool:
-    """Returns whether another rank made more receives at this site in the step."""
     made = Counter(
         receiver
         for (_, _, receiver), (_, receives) in run_index.transfers.items()
