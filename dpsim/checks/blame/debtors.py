@@ -14,7 +14,7 @@ same key does not owe it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from dpsim.checks.blame.chain import ActorState
 from dpsim.checks.blame.wake_counts import PendingWait
@@ -49,25 +49,9 @@ def debtors(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> tup
 
 def _of_message(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> tuple[int, ...]:
     journals = run_index.run.journals
-    alone = _alone_in_step(run_index, wait)
-    if alone is not None:
-        return (alone,)
     direct = tuple(actor for actor in known if any(map(wait.sent_by, journals[actor])))
     alike = tuple(actor for actor in known if any(_to_such_a_box(raw, wait.entry) for raw in journals[actor]))
     return direct or _counterparts(run_index, wait) or alike or tuple(known)
-
-
-def _alone_in_step(run_index: RunIndex, wait: PendingWait) -> int | None:
-    """Returns the one actor that sends to mailboxes of this name in the step of the wait, if each step has one.
-
-    It must not be the waiting actor. At least one earlier step brought it a message.
-    """
-    senders = _senders(run_index, wait)
-    brought = any(wait.sent_by(one.raw) and step != wait.entry.step for step, own in senders.items() for one in own)
-    here = list(dict.fromkeys(one.rank for one in senders.get(wait.entry.step, ())))
-    if not brought or not _one_in_each(senders) or len(here) != 1 or wait.entry.rank in here:
-        return None
-    return here[0]
 
 
 def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: str = "") -> str:
@@ -78,14 +62,7 @@ def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: st
     """
     if only_itself(run_index, wait):
         return f"only rank {wait.entry.rank} itself sent to {wait.entry.raw[TAKE_MAILBOX]}"
-    senders = _senders(run_index, wait) if wait.entry.raw[KIND] == "take" else {}
-    last = [one.rank for _, own in sorted(senders.items()) for one in own if wait.sent_by(one.raw)]
-    changes = _one_in_each(senders) and len({one.rank for own in senders.values() for one in own}) > 1
-    if not last or not changes or wait.entry.step in senders:
-        return f"{ranks_text(actors)} may owe it{what}"
-    text = f"no rank sent one in step {wait.entry.step}; the last one came from rank {last[-1]}"
-    services = {one.rank for own in senders.values() for one in own if one.rank >= run_index.world.size} - {last[-1]}
-    return f"{text}, others from {ranks_text(sorted(services))}" if services else text
+    return f"{ranks_text(actors)} may owe it{what}"
 
 
 def only_itself(run_index: RunIndex, wait: PendingWait) -> bool:
@@ -103,10 +80,6 @@ def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:
             if _to_such_a_box(raw, wait.entry):
                 found[raw[STEP]].append(Entry(actor, at, raw))
     return dict(found)
-
-
-def _one_in_each(senders: Mapping[int, list[Entry]]) -> bool:
-    return all(len({one.rank for one in own}) == 1 for own in senders.values())
 
 
 def _of_key(run_index: RunIndex, wait: PendingWait, known: Iterable[int], free: Iterable[int]) -> tuple[int, ...]:

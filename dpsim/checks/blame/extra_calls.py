@@ -78,11 +78,11 @@ def extra_calls(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
         found = _odd(run_index, parting, habits)
         if found is not None:
             odd, ground = found
-            findings = _with(findings, _finding(run_index, parting, odd, ground), len(parting.lists) > 2)
+            findings = _with(findings, _finding(run_index, parting, odd, ground))
     return findings
 
 
-def _with(findings: list[Finding], new: Finding, by_majority: bool) -> list[Finding]:
+def _with(findings: list[Finding], new: Finding) -> list[Finding]:
     """Adds the new finding, unless the ledger already blames a rank at an earlier or equal position.
 
     The new finding replaces findings of the ledger that are in the same step and have no culprit. If the ledger has a
@@ -92,8 +92,6 @@ def _with(findings: list[Finding], new: Finding, by_majority: bool) -> list[Find
     if any(one.culprit is not None and one.position <= new.position for one in of_ledger):
         return findings
     undecided = [one for one in of_ledger if one.culprit is None and one.position[0] == new.position[0]]
-    if by_majority and any(one.why for one in undecided):
-        return findings
     # The sort by position is stable, so the new finding stays first at its position.
     return [new, *[one for one in findings if one not in undecided]]
 
@@ -158,22 +156,11 @@ def _apart(run_index: RunIndex, members: Members, step: int, mine: list[Entry], 
     both = set(own) & set(other)
     for at, pair in enumerate(zip(own, other, strict=False)):
         if pair[0] != pair[1] and both.issuperset(pair):
-            if not _paired_elsewhere(members.calls, step, mine[0].rank, theirs[0].rank, pair):
-                yield at
+            yield at
             break
     shorter = min(mine, theirs, key=len)
     if len(mine) != len(theirs) and run_index.passed(shorter[0].rank, step):
         yield len(shorter)
-
-
-def _paired_elsewhere(members: dict[int, list[Entry]], step: int, rank: int, other: int, pair: tuple[str, str]) -> bool:
-    """Returns whether calls of these two threads also pair up in another step. If so, the thread names
-    prove nothing.
-    """
-    return any(
-        (mine.raw[THREAD], theirs.raw[THREAD]) == pair and mine.step != step
-        for mine, theirs in zip(members[rank], members[other], strict=False)
-    )
 
 
 def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tuple[str, ...]] | None:
@@ -192,9 +179,8 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
     threads = {place[0] for place in there.values() if place}
     questions = {}
     for rank, place in there.items():
-        others = {other[1] for other in there.values() if other and other != place}
         made = place[1] if place else None
-        questions[rank] = Question(_stretches(parting, rank, threads), made, sorted(others))
+        questions[rank] = Question(_stretches(parting, rank, threads), made)
     found = habits.odd(questions)
     [*odd] = found
     until = {rank: entry.at for rank in parting.lists if (entry := parting.entry(rank)) is not None}

@@ -119,8 +119,6 @@ class Shapes:
         unknown = [entry for entry, found in weighed if not found.pro]
         if against or len(unknown) != 1 or not self.partners.known(calls):
             return None
-        if field == "count" and self.relations.as_usual(self._did(unknown[0]), self._samples(unknown[0])):
-            return None
         return unknown[0], [line for entry, found in weighed if found.pro for line in _reasons(entry, found.pro)]
 
     def _evidence(self, entry: Entry, field: str, calls: Sequence[Entry]) -> Evidence:

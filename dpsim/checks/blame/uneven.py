@@ -29,15 +29,13 @@ from dpsim.checks.blame.pairs import Side, pairs
 from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.blame.regular import FEW, Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
+from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Culprit, Finding, Part, also, left_out, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.one_step_more import one_step_more
 from dpsim.checks.run_index import Entry, RunIndex, by_step
-from dpsim.contract.ops import COMMUNICATOR, SITE
+from dpsim.contract.ops import COMMUNICATOR
 from dpsim.contract.words import counted, times
-
-FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
-"""Classes of findings that a missing call may cause."""
 
 
 class Uneven(NamedTuple):
@@ -62,6 +60,10 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
     steps, partners = Steps(run_index), Partners(run_index)
     known = any(one.check == "ledger" and one.culprit is not None for one in findings)  # a majority decided
     both = pairs(run_index, groups_of=2 if known else len(run_index.run.journals))
+    raised = {
+        rank for rank, end in enumerate(run_index.run.ends) if end == "raised" and gave_up(run_index, rank) is None
+    }
+    both = (pair for pair in both if not raised or (_crossed(partners, pair) and raised & {side.rank for side in pair}))
     found = [one for one in (_first(steps, partners, pair) for pair in both) if one is not None]
     if not found:
         return findings
@@ -72,10 +74,13 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
     ]
 
 
+def _crossed(partners: Partners, pair: tuple[Side, Side]) -> bool:
+    met = [*zip(*(side.calls for side in pair), strict=False)]
+    return len({one.step - other.step for one, other in met}) > 1 or any(map(partners.strange, met))
+
+
 def _open(run_index: RunIndex, finding: Finding) -> bool:
     culprit = finding.culprit
-    if not any(matches(finding.klass, one) for one in FOLLOWS):
-        return False
     if culprit is None or len(culprit.ranks) > 1 or matches(finding.klass, "CRASH"):
         return True
     return finding.check in ("deadlock", "livelock") and run_index.end(culprit.rank) != "raised"
@@ -116,9 +121,6 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
             alone = sum(odd) == 1 and pair[odd.index(True)].represents == 1
             found = _departs(steps, pair, odd.index(True), step, judged) if alone else None
             return found and _unless_new(steps, partners, pair, step, found)
-        found = _against_a_sound_peer(steps, pair, step, judged)
-        if found is not None:
-            return _unless_new(steps, partners, pair, step, found)
         either = either or _either(steps, pair, step)
     return either
 
@@ -176,28 +178,6 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, judge
     return _uneven(steps, side, name, step, more, did, ground)
 
 
-def _against_a_sound_peer(
-    steps: Steps, pair: tuple[Side, Side], step: int, judged: list[dict[Name, Rules]]
-) -> Uneven | None:
-    """Returns the side that differs from its peer, if the peer is as in its other steps.
-
-    This needs that no rule is known for the side itself, and that it made more calls than its peer, or finished the
-    step.
-    """
-    for which in (0, 1):
-        side, peer = pair[which], pair[1 - which]
-        sound = bool(judged[1 - which]) and all(one.sound for one in judged[1 - which].values())
-        unknown = bool(judged[which]) and all(one.unknown for one in judged[which].values())
-        number, other = len(_of(side, step)), len(_of(peer, step))
-        if sound and unknown and (number > other or steps.done(side.rank, step)):
-            names = [name_of(entry.raw) for entry in _of(side, step) or side.calls]
-            name = max(names, key=names.count)
-            did = f"rank {side.rank} made {number} calls where rank {peer.rank} made {other} in step {step}"
-            ground = [f"step {step} of its peer, rank {peer.rank}, matches its other steps", *_tags(pair, step)]
-            return _uneven(steps, side, name, step, number > other, did, ground)
-    return None
-
-
 def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     """Returns a result without a culprit: one side made one call more often than its peer made any call."""
     peer, side = sorted(pair, key=lambda one: len(_of(one, step)))
@@ -207,8 +187,6 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     few = others[0][1] if others else 0
     if often[0][1] <= few or not (others or _tags(pair, step) or _never(steps, peer, step)):
         return None  # a single wait without a wrong pair proves nothing
-    if often[0][0][0] == "collective" and not _other_sites(side, peer, step):
-        return None
     most = f"no call more than {times(few)}" if few else "none"
     [(name, number)], first = often, min(_of(side, step), key=steps.run_index.position)
     ground = (
@@ -238,11 +216,6 @@ def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> boo
         return False
     following = OpPlaces(run_index).next_op(own.since)
     return following is not None and following.step == step and following.op.token[0] != "decision"
-
-
-def _other_sites(side: Side, peer: Side, step: int) -> bool:
-    met = zip(_of(side, step), _of(peer, step), strict=False)
-    return any(one.raw[SITE] != other.raw[SITE] for one, other in met)
 
 
 def _communicator(pair: tuple[Side, Side]) -> str:
