@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from dpsim.checks.finding import Culprit, Finding, also, matches
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.kinds import NO_ACTS
+from dpsim.checks.stuck import find_stuck
+from dpsim.contract.kinds import MEETS, NO_ACTS
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
@@ -54,9 +56,62 @@ def _beside(run_index: RunIndex, finding: Finding, named: Collection[tuple[str, 
     if text:
         return replace(finding, message=also(finding.message, text))
     culprit = finding.culprit
-    if culprit is None or (finding.check == "deadlock" and (finding.klass, culprit.rank) in named):
+    acted = _one_acted(run_index) if matches(finding.klass, "HANG:COLLECTIVE") else {}
+    if culprit is None:
+        return replace(finding, details=(*finding.details, *acted.values()))
+    if culprit.rank in acted:
+        return replace(finding, message=also(finding.message, acted[culprit.rank]))
+    if finding.check == "deadlock" and (finding.klass, culprit.rank) in named:
         return finding
     return replace(finding, message=also(finding.message, _returned(run_index, finding)))
+
+
+def _one_acted(run_index: RunIndex) -> dict[int, str]:
+    """Returns a line for each actor that dropped a message, by actor.
+
+    Another actor took an equal message, made a collective call after it, and waits there for the actor that dropped it.
+    """
+    lines: dict[int, str] = {}
+    for stuck in find_stuck(run_index):
+        for rank in stuck.waits:
+            message = _last_message(run_index, stuck.joined[rank])
+            for other in stuck.missing:
+                took = None if message is None else _dropped_message(run_index, other, *message)
+                if message is not None and took is not None:
+                    what = short(repr(message[1]), 40)
+                    line = f"rank {other} took {what} at {took.raw[WHERE]} and did nothing; rank {rank} continued"
+                    lines.setdefault(other, line)
+    return lines
+
+
+def _last_message(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
+    """Returns mailbox and content of the last message that an actor took before `call`.
+
+    None if the actor made another collective, a transfer or a post between the message and `call`.
+    """
+    for raw in reversed(run_index.run.journals[call.rank][: call.at]):
+        if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is not None:
+            took = _take_of(run_index, call.rank, raw)
+            if took is not None:
+                return took.raw[TAKE_MAILBOX], raw[LEARNED_OUTCOME]
+        if raw[KIND] in MEETS or raw[KIND] == "post":
+            return None
+    return None
+
+
+def _dropped_message(run_index: RunIndex, rank: int, box: str, content: Any) -> Entry | None:
+    """Returns the take that received the last message with this content, or None.
+
+    None also if the message came from another mailbox, or if the actor's next op is not another take.
+    """
+    journal = run_index.run.journals[rank]
+    for at in range(len(journal) - 1, -1, -1):
+        raw = journal[at]
+        if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] == content:
+            took = _take_of(run_index, rank, raw)
+            only_looks = at + 1 < len(journal) and journal[at + 1][KIND] == "take"
+            return took if took is not None and took.raw[TAKE_MAILBOX] == box and only_looks else None
+    return None
 
 
 def _take_of(run_index: RunIndex, rank: int, learned: RawRecord) -> Entry | None:

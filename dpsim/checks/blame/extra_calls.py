@@ -78,11 +78,11 @@ def extra_calls(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
         found = _odd(run_index, parting, habits)
         if found is not None:
             odd, ground = found
-            findings = _with(findings, _finding(run_index, parting, odd, ground))
+            findings = _with(findings, _finding(run_index, parting, odd, ground), len(parting.lists) > 2)
     return findings
 
 
-def _with(findings: list[Finding], new: Finding) -> list[Finding]:
+def _with(findings: list[Finding], new: Finding, by_majority: bool) -> list[Finding]:
     """Adds the new finding, unless the ledger already blames a rank at an earlier or equal position.
 
     The new finding replaces findings of the ledger that are in the same step and have no culprit. If the ledger has a
@@ -92,6 +92,8 @@ def _with(findings: list[Finding], new: Finding) -> list[Finding]:
     if any(one.culprit is not None and one.position <= new.position for one in of_ledger):
         return findings
     undecided = [one for one in of_ledger if one.culprit is None and one.position[0] == new.position[0]]
+    if by_majority and any(one.why for one in undecided):
+        return findings
     # The sort by position is stable, so the new finding stays first at its position.
     return [new, *[one for one in findings if one not in undecided]]
 
@@ -179,8 +181,9 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
     threads = {place[0] for place in there.values() if place}
     questions = {}
     for rank, place in there.items():
+        others = {other[1] for other in there.values() if other and other != place}
         made = place[1] if place else None
-        questions[rank] = Question(_stretches(parting, rank, threads), made)
+        questions[rank] = Question(_stretches(parting, rank, threads), made, sorted(others))
     found = habits.odd(questions)
     [*odd] = found
     until = {rank: entry.at for rank in parting.lists if (entry := parting.entry(rank)) is not None}

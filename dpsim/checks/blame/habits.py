@@ -14,7 +14,7 @@ skips notes in the journal, such as results and planted faults.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -46,6 +46,7 @@ class Question(NamedTuple):
 
     stretches: Sequence[Stretch]
     made: str | None
+    others: Collection[str]
 
 
 Follows: TypeAlias = tuple[str, str]
@@ -74,9 +75,12 @@ class Habits:
         elsewhere = self._all - here
         found = {}
         for rank, question in questions.items():
-            ground = next(_too_many(did[rank], question.made, elsewhere), None)
+            ground = [
+                *_too_many(did[rank], question.made, elsewhere),
+                *_left_out(did[rank], question.others, elsewhere),
+            ]
             if ground:
-                found[rank] = ground
+                found[rank] = ground[0]
         return found
 
     def _sites(self, stretch: Stretch) -> list[str]:
@@ -101,6 +105,15 @@ def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Fol
             usual = elsewhere[before, after]
             if call == made and usual and not (elsewhere[before, call] and elsewhere[call, after]):
                 yield f"without this {call}, {after} follows {before} as in {counted(usual, 'other place')}"
+
+
+def _left_out(threads: list[list[str]], others: Collection[str], elsewhere: Counter[Follows]) -> Iterator[str]:
+    for sites in threads:
+        for before, after in pairwise(sites):
+            for call in others:
+                usual = min(elsewhere[before, call], elsewhere[call, after])
+                if usual and not elsewhere[before, after]:
+                    yield f"{call} comes between {before} and {after} in {counted(usual, 'other place')}"
 
 
 def _threads(journal: list[RawRecord]) -> list[list[str]]:

@@ -34,8 +34,11 @@ from dpsim.checks.finding import Culprit, Finding, Part, also, left_out, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.one_step_more import one_step_more
 from dpsim.checks.run_index import Entry, RunIndex, by_step
-from dpsim.contract.ops import COMMUNICATOR
+from dpsim.contract.ops import COMMUNICATOR, KIND, SITE
 from dpsim.contract.words import counted, times
+
+FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
+"""Classes of findings that a missing call may cause."""
 
 
 class Uneven(NamedTuple):
@@ -60,10 +63,8 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
     steps, partners = Steps(run_index), Partners(run_index)
     known = any(one.check == "ledger" and one.culprit is not None for one in findings)  # a majority decided
     both = pairs(run_index, groups_of=2 if known else len(run_index.run.journals))
-    raised = {
-        rank for rank, end in enumerate(run_index.run.ends) if end == "raised" and gave_up(run_index, rank) is None
-    }
-    both = (pair for pair in both if not raised or (_crossed(partners, pair) and raised & {side.rank for side in pair}))
+    raised = {rank for rank in range(len(run_index.run.ends)) if _raised_by_itself(run_index, rank)}
+    both = (pair for pair in both if not raised or _may_explain(run_index, partners, pair, raised))
     found = [one for one in (_first(steps, partners, pair) for pair in both) if one is not None]
     if not found:
         return findings
@@ -74,13 +75,33 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
     ]
 
 
-def _crossed(partners: Partners, pair: tuple[Side, Side]) -> bool:
+def _raised_by_itself(run_index: RunIndex, rank: int) -> bool:
+    return run_index.end(rank) == "raised" and gave_up(run_index, rank) is None
+
+
+def _may_explain(run_index: RunIndex, partners: Partners, pair: tuple[Side, Side], raised: set[int]) -> bool:
+    """Returns whether the calls of a pair may have made one of these ranks raise.
+
+    A call brings a wrong value only if it pairs up with another call than usual. If all pairs are as usual, the sides
+    have different numbers of calls because a rank raised. A step that this rank finished is different.
+    """
+    ends = [run_index.reached(side.rank) for side in pair if side.rank in raised]
     met = [*zip(*(side.calls for side in pair), strict=False)]
-    return len({one.step - other.step for one, other in met}) > 1 or any(map(partners.strange, met))
+    if not ends or not met:
+        return False
+    lags = [one.step - other.step for one, other in met]
+    if len({*lags}) > 1 or (len(lags) == 1 and lags[0]) or any(map(partners.strange, met)):
+        return True
+    if any(one.raw[KIND] == "collective" and one.raw[SITE] != other.raw[SITE] for one, other in met):
+        return True
+    mine, theirs = (Counter(entry.step for entry in side.calls) for side in pair)
+    return not lags[0] and any(mine[step] != theirs[step] for step in mine | theirs if step < min(ends))
 
 
 def _open(run_index: RunIndex, finding: Finding) -> bool:
     culprit = finding.culprit
+    if not any(matches(finding.klass, one) for one in FOLLOWS):
+        return False
     if culprit is None or len(culprit.ranks) > 1 or matches(finding.klass, "CRASH"):
         return True
     return finding.check in ("deadlock", "livelock") and run_index.end(culprit.rank) != "raised"

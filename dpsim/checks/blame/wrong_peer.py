@@ -18,7 +18,7 @@ from dpsim.checks.blame.meetings import Partners
 from dpsim.checks.blame.steps import name_of
 from dpsim.checks.finding import Finding, Part, also, each, left_out_by
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import Transfer
+from dpsim.contract.ops import SITE, Transfer
 
 RECEIVES = "HANG:P2P:UNMATCHED_RECV"
 
@@ -42,16 +42,23 @@ def _decided(run_index: RunIndex, finding: Finding) -> Finding:
 
 def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
     awaited = None if finding.culprit is None else finding.culprit.rank
-    for (_, sender, receiver), (sends, receives) in run_index.transfers.items():
+    for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
         if awaited not in (None, sender) or len(receives) <= len(sends):
             continue
         wanted = receives[len(sends)]
         stray = _sent_by_another(run_index, wanted, sender) if run_index.position(wanted) == finding.position else None
         if stray is None:
             continue
+        others = _sources(run_index, communicator, wanted)
+        if sender in others:
+            continue
         reason = f"rank {stray.rank} sent to rank {receiver} ({stray.record.site}, step {stray.step}), unreceived"
         message = also(*_without_guess(finding.message, sender), reason)
-        return replace(finding, message=message, culprit=run_index.culprit(wanted), ground=(reason,), why="")
+        if not others:
+            why = f"{reason}: rank {receiver} names the wrong rank, or rank {sender} owes a send"
+            return replace(finding, message=message, culprit=None, ground=(), why=why)
+        usual = f"rank {receiver} does not receive from rank {sender} at {wanted.record.site} in other steps"
+        return replace(finding, message=message, culprit=run_index.culprit(wanted), ground=(reason, usual), why="")
     return finding
 
 
@@ -67,6 +74,15 @@ def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry |
             if alike and partners.meet(name_of(stray.raw), name_of(wanted.raw)):
                 return stray
     return None
+
+
+def _sources(run_index: RunIndex, communicator: str, wanted: Entry) -> set[int]:
+    return {
+        sender
+        for (name, sender, receiver), (_, receives) in run_index.transfers.items()
+        if (name, receiver) == (communicator, wanted.rank)
+        and any(one.step != wanted.step and one.raw[SITE] == wanted.raw[SITE] for one in receives)
+    }
 
 
 def _with_culprit(run_index: RunIndex, finding: Finding) -> Finding:
