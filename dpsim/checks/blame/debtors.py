@@ -5,8 +5,7 @@
     no rank ever sent to the mailbox                                              ->   all ranks that do not wait there
     rank 0 alone ever sent to mailboxes of this name, also to its own, and waits  ->   no other rank is named
 
-No record says who should have sent a message. If one actor alone sends to mailboxes of this name in each step, the one
-of this step owes it. Otherwise, those owe it that sent one to this actor before. If there are none, these follow: the
+No record says who should have sent a message. Those owe it that sent one to this actor before. If there are none, these follow: the
 counterparts of such senders, those that send to mailboxes of this name, and all others. An actor that waits for the
 same key does not owe it.
 """

@@ -68,6 +68,7 @@ def _behind(run_index: RunIndex, findings: list[Finding], cause: Finding, waiter
 
 
 def _open(finding: Finding) -> bool:
+    """Returns whether a finding blames one actor for a wait or a missing call, and has no evidence yet."""
     if finding.culprit is None or len(finding.culprit.ranks) > 1 or finding.ground:
         return False
     return matches(finding.klass, MISSING) or _of_wait(finding)
@@ -87,8 +88,9 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
     if not likely:
         return finding
     found = departures(run_index, wait, tuple(dict.fromkeys([*likely, *own.waits_for])))
-    if len({one.actor for one in found}) == 1:
-        return _with(run_index, finding, wait, found[0])
+    proven = [one for one in found if not one.doubt]
+    if len({one.actor for one in proven}) == 1:
+        return _with(run_index, finding, wait, proven[0])
     stray = misdirected(run_index, wait)
     if stray is not None and stray.odd is not None:
         return _with(run_index, finding, wait, stray.odd)
@@ -111,6 +113,7 @@ def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState, wait: Pen
 
 
 def _with(run_index: RunIndex, finding: Finding, wait: PendingWait, departure: OddActor) -> Finding:
+    """Returns the finding with the actor that departs as its culprit."""
     own = departure.actor == wait.entry.rank
     text = "" if own else f"; rank {wait.entry.rank} waits for it in {wait.entry.record.site}"
     culprit = replace(run_index.culprit(departure.entry, departure.actor), step=departure.step)

@@ -208,6 +208,8 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     few = others[0][1] if others else 0
     if often[0][1] <= few or not (others or _tags(pair, step) or _never(steps, peer, step)):
         return None  # a single wait without a wrong pair proves nothing
+    if often[0][0][0] == "collective" and not _other_sites(side, peer, step):
+        return None
     most = f"no call more than {times(few)}" if few else "none"
     [(name, number)], first = often, min(_of(side, step), key=steps.run_index.position)
     ground = (
@@ -237,6 +239,11 @@ def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> boo
         return False
     following = OpPlaces(run_index).next_op(own.since)
     return following is not None and following.step == step and following.op.token[0] != "decision"
+
+
+def _other_sites(side: Side, peer: Side, step: int) -> bool:
+    met = zip(_of(side, step), _of(peer, step), strict=False)
+    return any(one.raw[SITE] != other.raw[SITE] for one, other in met)
 
 
 def _communicator(pair: tuple[Side, Side]) -> str:

@@ -117,7 +117,7 @@ LOST = {
     "rounds of two, skips": Lost(world_of(2), rounds("skips", 2), (0, 1), (0, 1)),
     "rounds, skips at first": Lost(world_of(4), rounds("skips", step=0), (0, 0), (0, 3)),
     "rounds, forgets": Lost(world_of(4), rounds("forgets"), (3, 1), (0, 3)),
-    "rounds, forgets at first": Lost(world_of(4), rounds("forgets", step=0), (3, 0), (0,)),
+    "rounds, forgets at first": Lost(world_of(4), rounds("forgets", step=0), (3, 0), (0, 3)),
     "rounds, other box": Lost(world_of(4), rounds("other box"), (0, 1), (0, 3)),
     "rounds, drains": Lost(world_of(4), rounds("drains"), (3, 1), (0, 3)),
     "ahead, skips": Lost(world_of(2), ahead("skips"), (0, 1), (0, 1)),
