@@ -10,8 +10,7 @@ transfers, kernels, allocations and reads. With two ranks there is no majority. 
 continues after an op in a way that no rank does anywhere else. The other rank has to continue in the usual way.
 
 The pass blames a rank only if three conditions hold. The ranks begin with at least six equal ops; one rank alone
-differs; and the differing op is a collective. The pass then assigns this culprit to a hang, or to timeouts that
-expired.
+differs; and the differing op is a collective. The pass then assigns this culprit to a hang.
 """
 
 from __future__ import annotations

@@ -1,25 +1,23 @@
 """Debtors: the actors that may owe a message or key to the actor that waits for it.
 
-    rank 1 sent to ranks 0, 2 in step 0, rank 2 sent to rank 1 in step 1, rank 0 waits in step 1   ->   rank 2
     ranks 1, 2 set keys k0, k1, ranks 0, 2 wait for k2                                             ->   rank 1
     no rank ever sent to the mailbox                                              ->   all ranks that do not wait there
     rank 0 alone ever sent to mailboxes of this name, also to its own, and waits  ->   no other rank is named
 
-No record says who should have sent a message. Those owe it that sent one to this actor before. If there are none, these follow: the
-counterparts of such senders, those that send to mailboxes of this name, and all others. An actor that waits for the
-same key does not owe it.
+No record says who should have sent a message. Those owe it that sent one to this actor before. If there are none, these
+follow: the counterparts of such senders, those that send to mailboxes of this name, and all others. An actor that waits
+for the same key does not owe it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from dpsim.checks.blame.chain import ActorState
 from dpsim.checks.blame.wake_counts import PendingWait
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.thread_records import is_idle
-from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STEP, STORE_HOW, STORE_KEY, TAKE_MAILBOX, RawRecord
+from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STORE_HOW, STORE_KEY, TAKE_MAILBOX, RawRecord
 from dpsim.contract.words import ranks_text
 
 
@@ -54,11 +52,7 @@ def _of_message(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) ->
 
 
 def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: str = "") -> str:
-    """Returns in words who may owe the wake. `what` is the message or key, if the text has to name it.
-
-    If the sender changes from step to step, and no actor sent in this step, the last sender need not be the next one.
-    Then the text also names the services that sent to such mailboxes.
-    """
+    """Returns in words who may owe the wake. `what` is the message or key, if the text has to name it."""
     if only_itself(run_index, wait):
         return f"only rank {wait.entry.rank} itself sent to {wait.entry.raw[TAKE_MAILBOX]}"
     return f"{ranks_text(actors)} may owe it{what}"
@@ -68,17 +62,11 @@ def only_itself(run_index: RunIndex, wait: PendingWait) -> bool:
     """Returns whether an actor waits at its mailbox, and all posts to mailboxes of this name, also to its own, are from
     this actor. Then the records do not suggest that another actor owes it a message.
     """
-    posts = [one for own in _senders(run_index, wait).values() for one in own] if wait.entry.raw[KIND] == "take" else []
-    return all(one.rank == wait.entry.rank for one in posts) and any(wait.sent_by(one.raw) for one in posts)
-
-
-def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:
-    found: defaultdict[int, list[Entry]] = defaultdict(list)
-    for actor, journal in enumerate(run_index.run.journals):
-        for at, raw in enumerate(journal):
-            if _to_such_a_box(raw, wait.entry):
-                found[raw[STEP]].append(Entry(actor, at, raw))
-    return dict(found)
+    if wait.entry.raw[KIND] != "take":
+        return False
+    journals = enumerate(run_index.run.journals)
+    posts = [(actor, raw) for actor, own in journals for raw in own if _to_such_a_box(raw, wait.entry)]
+    return all(actor == wait.entry.rank for actor, _ in posts) and any(wait.sent_by(raw) for _, raw in posts)
 
 
 def _of_key(run_index: RunIndex, wait: PendingWait, known: Iterable[int], free: Iterable[int]) -> tuple[int, ...]:

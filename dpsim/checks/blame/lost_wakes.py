@@ -2,12 +2,11 @@
 
     rank 0 posts go to ranks 1, 2, rank 3 waits for go      ->   culprit rank 0: equal messages went to two others
     rank 0 posts once in steps 0, 2, 3, rank 1 takes once   ->   culprit rank 0, step 1
-    rank 0 posts once, rank 1 takes twice in step 1         ->   culprit rank 1, step 1
     rank 0 never posts to rank 1, which waits               ->   no culprit, and both are named
 
 The pass looks at hangs whose culprit waits at a mailbox or for a key of a store. The wait may be the hang itself, or
 the reason why the actor left out a collective. Either the actor missed its wake, or a sender owes it one.
-`wake_counts` compares both sides with other steps and other actors. If exactly one actor departs, it is the culprit.
+`wake_counts` compares the senders with other steps and other actors. If exactly one actor departs, it is the culprit.
 Otherwise, the sender of a message that went to the wrong rank is the culprit (`misdirected`). Calls that miss the
 waiting actor come behind such a cause.
 

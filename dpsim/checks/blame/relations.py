@@ -7,14 +7,11 @@ on each other:
     hidden.copy       6    2    9    4
     hidden.receive    6    2    9    5      as many as in hidden.copy in 3 of 3 other steps, so here 4
 
-To predict the count of a call in one step, the module looks for three kinds of relation in the other steps. It tries
-the kinds in this order, and the first kind that gives a prediction ends the search.
+To predict the count of a call in one step, the module looks for two kinds of relation in the other steps. It tries
+the second kind only if the first one gives no prediction.
 
 1. In all other steps, the count has a constant ratio to another number of the step, and that number varies.
-2. Only one other step has this call, and in that step numbers at several sites equal the count of the call. If all of
-   these numbers now have one new value, the call should have this value as its count.
-3. A number of the step, or a value that the host received, determines the count. The prediction is the count of the
-   other steps that have the same number or value.
+2. A number of the step determines the count. The prediction is the count of the other steps that have the same number.
 
 The module does not use the sizes that the call itself contains, because they would only repeat its count.
 """

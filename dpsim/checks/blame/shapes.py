@@ -13,7 +13,6 @@ If there is no prediction for one side, and the other side agrees with its predi
 The pass names no rank in these cases:
 
 * The predictions both confirm and contradict a side.
-* A side has no prediction and one other step only, and the sizes in that step are the same.
 * The roots differ, and all other steps had one result before the call, unlike this step. The root may follow from it.
 * Both calls pair up with other sites in other steps. Then an earlier call is missing, and arguments prove nothing.
 * Another check already named a culprit. For the element count of a transfer, the pass may correct that culprit.

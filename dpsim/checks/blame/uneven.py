@@ -8,13 +8,13 @@ alike, so the pass compares each side with the rank's other steps (`regular`):
     rank 1 recvs    hidden  rest   hidden  rest   hidden  rest      ->   rank 0 left out hidden in step 2
 
 From step 2 on, each transfer pairs up with one of another step, and the run hangs or raises later. So this culprit
-replaces that of a later finding which names no rank, a rank that only waits, or one that raised. The pass
-keeps a culprit that the ledger found by a majority, and changes nothing if a rank died.
+replaces that of a later finding which names no rank, a rank that only waits, or one that raised. The pass keeps a
+culprit that the ledger found by a majority, and changes nothing if a rank died. A raise makes the numbers of calls
+differ by itself. So it has an earlier cause only if calls of its rank pair up with other calls than usual.
 
-If one side's step is as usual, and the other side has no other steps, the other side is the culprit. If both sides are
-unusual, or neither is, the pass names no rank. Nor does it if the ranks received a new value in the step. If one side
-made a call more often than the other made any, either side may be wrong. Then the pass also removes the culprit of a
-later exception or wait.
+If both sides are unusual, or neither is, the pass names no rank. Nor does it if the ranks received a new value in the
+step. If one side made a call more often than the other made any, either side may be wrong. Then the pass also removes
+the culprit of a later exception or wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wake counts: how often each actor sends the wake that another one waits for, and how often that one takes it.
+"""Wake counts: how often each actor sends the wake that another one waits for, in each step.
 
     step                      0    1    2    3
     rank 0 posts to rank 1    1    0    1    1      rank 0 departs in step 1, which lies between equal steps
@@ -49,7 +49,7 @@ FEW = 2
 
 
 class OddActor(NamedTuple):
-    """An actor that sent too few wakes, or waited too often. `entry` is an op of that kind, for site and line.
+    """An actor that sent too few wakes. `entry` is an op of that kind, for site and line.
 
     `doubt` is the reason why this is no proof, or empty.
     """
@@ -95,7 +95,7 @@ class PendingWait(NamedTuple):
 
 
 def departures(run_index: RunIndex, wait: PendingWait, senders: Sequence[int]) -> list[OddActor]:
-    """Returns the actors that depart: of `senders`, those that owe a wake, and the one that waits too often."""
+    """Returns those of `senders` that owe a wake."""
     sent = {actor: _made(run_index, actor, wait.sent_by) for actor in senders}
     return [one for actor in senders if (one := _owes(run_index, wait, actor, sent)) is not None]
 

@@ -2,12 +2,11 @@
 
     rank 1 waits for rank 0, which sent to rank 2, and rank 2 does not receive it ->   culprit rank 0, at its send
     rank 1 waits for rank 0, and rank 2 sent to rank 1 in this step               ->   no culprit, both are named
-    the same, and rank 1 receives from rank 2 alone in other steps                ->   culprit rank 1, at its receive
+    the same, and rank 1 receives from others than rank 0 in other steps          ->   culprit rank 1, at its receive
 
 The send that no rank receives must agree with the waiting receive in communicator, count and type. A send to the
 waiting rank must be of the same step. Its site must pair up with that of the receive somewhere in the run. Such a send
-proves nothing if the rank receives from the awaited sender in other steps. It proves nothing either if another rank
-makes more receives at this site in the step.
+proves nothing if the rank receives from the awaited sender in other steps.
 """
 
 from __future__ import annotations
