@@ -176,7 +176,6 @@ def _results_before(run_index: RunIndex, until: Entry) -> dict[Call, tuple[Entry
 
 
 def _state(run_index: RunIndex, until: Entry) -> frozenset[Hashable]:
-    """Returns the kinds and sites of a rank's ops in the step before its call, with counts and decided values."""
     journal = run_index.run.journals[until.rank][: until.at]
     return frozenset(_what(raw) for raw in journal if raw[STEP] == until.step and raw[KIND] not in UNSEEN)
 

@@ -83,7 +83,6 @@ def first_apart(members: Members, step: int, mine: list[Entry], others: Sequence
 
 
 def _index(members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> int | None:
-    """Returns the index of the first pair of calls at different sites in a step, or None."""
     if not mine or not theirs:
         return None
     reached = [members.sites[own[0].rank] for own in (mine, theirs)]

@@ -149,7 +149,6 @@ def _in_streams(run_index: RunIndex, stuck: list[Stuck], roots: list[int]) -> Fi
 
 
 def _lasting(run_index: RunIndex) -> Finding | None:
-    """Returns the finding of the hang that results if sends last until their receives, or None."""
     streams = order_inversion.in_streams
     return streams(run_index, lasting=True) or streams(run_index, joint=True, lasting=True)
 
@@ -266,7 +265,6 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
 
 
 def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Finding:
-    """Returns the finding for peers that wait for work of a rank that died or raised after it had joined their ops."""
     entry, culprit = run_index.last(rank), reached(run_index, rank)
     return Finding(
         check="deadlock",

@@ -42,7 +42,6 @@ def _planted(run_index: RunIndex, rank: int) -> bool:
 
 
 def _of(finding: Finding, died: set[int]) -> bool:
-    """Returns whether a finding is about the death of one of these ranks, or about a wait for one."""
     concerns = matches(finding.klass, "DEATH") or matches(finding.klass, "HANG")
     return concerns and finding.culprit is not None and finding.culprit.rank in died
 

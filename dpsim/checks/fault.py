@@ -82,7 +82,6 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
 
 
 def _raised(journal: Sequence[RawRecord], rank: int) -> Entry:
-    """Returns the record of the exception of a rank, or its last record."""
     at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
     return Entry(rank, at, journal[at])
 
@@ -198,7 +197,6 @@ def _message_before(run_index: RunIndex, entry: Entry) -> list[Fact]:
 
 
 def _times_taken(journal: Sequence[RawRecord], took: RawRecord, learned: RawRecord) -> int:
-    """Returns how often a rank has taken such a message from this mailbox."""
     takes = {raw[ADDRESS] for raw in journal if raw[KIND] == "take" and raw[TAKE_MAILBOX] == took[TAKE_MAILBOX]}
     equal = learned[LEARNED_OUTCOME]
     return sum(raw[KIND] == "learned" and raw[ADDRESS] in takes and raw[LEARNED_OUTCOME] == equal for raw in journal)
@@ -211,7 +209,6 @@ def _sent(rank: int, raw: RawRecord) -> Fact:
 
 
 def _error_and_message(entry: Entry) -> tuple[str, str]:
-    """Returns the type of the exception and its message."""
     record = entry.record
     if isinstance(record, Ended):
         error, _, message = record.message.partition(": ")

@@ -47,7 +47,6 @@ def _members(run_index: RunIndex, raw: RawRecord, rank: int) -> tuple[int, ...]:
 
 
 def _has_used(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> bool:
-    """Returns whether a rank has used the communicator on its device."""
     return any(
         raw[KIND] in MEETS
         and raw[STREAM] is not None
@@ -126,7 +125,6 @@ def _message(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) 
 
 
 def _end(run_index: RunIndex, rank: int) -> Part:
-    """Returns what the last rank of a chain does."""
     last, end = run_index.last(rank), run_index.end(rank)
     if last is None or end != "blocked":
         return {"finished": fact("has_ended"), "blocked": fact("did_nothing")}.get(end, end)

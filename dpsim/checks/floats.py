@@ -34,7 +34,6 @@ def _position(brought: tuple[bool, Entry]) -> tuple[bool, int, int, int]:
 
 
 def _entry(run_index: RunIndex, one: Undefined) -> Entry | None:
-    """Returns the call of the member that contributed the value, or None."""
     own = run_index.collectives[one.communicator].get(one.rank, ())
     calls = [entry for entry in own if entry.raw[KIND] == "collective" and entry.raw[SITE] == one.site]
     return next((entry for entry in calls if entry.raw[ORDINAL] == one.ordinal), None)

@@ -39,7 +39,6 @@ def without_broken_off(
 
 
 def _ended(run_index: RunIndex, communicator: str, own: list[Entry]) -> int:
-    """Returns the number of calls of an aborting rank, up to the last one that certainly completed."""
     if not own:
         return 0
     journal = run_index.run.journals[own[0].rank]

@@ -148,7 +148,6 @@ def agreed(journals: list[list[RawRecord]]) -> bool:
 
 
 def _sent(journal: list[RawRecord]) -> list[int]:
-    """Returns the indexes of messages and store writes by a thread that took part in the current capture."""
     found: list[int] = []
     sent: list[int] = []
     threads: set[str] = set()
@@ -187,7 +186,6 @@ def _messages(run_index: RunIndex) -> list[Finding]:
 def _unpaired(
     run_index: RunIndex, name: Line, members: dict[int, list[Entry]], paired: list[dict[Line, list[CapturedCall]]]
 ) -> Finding | None:
-    """Returns a finding for the first collective or transfer of a line whose members are not paired, or None."""
     rows = {rank: paired[rank].get(name, []) for rank in members}
     for seq in range(max(map(len, rows.values()), default=0)):
         here = {rank: row[seq] for rank, row in rows.items() if seq < len(row)}
@@ -221,7 +219,6 @@ def _finding(
 
 
 def _side(run_index: RunIndex, ranks: list[int], way: CapturedCall, name: Line, entry: Entry) -> Fact:
-    """What some ranks do, with the line of the first of them."""
     side = {"ranks": tuple(ranks), "where": entry.record.where}
     if way == EAGER:
         return fact("calls_eagerly", **side)
@@ -264,7 +261,6 @@ def _captures(name: Line, rows: dict[int, list[tuple[str, int]]]) -> tuple[Fact 
 
 
 def _graphs(row: list[tuple[str, int]]) -> Fact:
-    """Returns the captured graphs, each with its number of calls."""
     first = [fact("first_graph", graph=graph, calls=own) for graph, own in row[:1]]
     rest = [fact("graph", graph=graph, calls=own) for graph, own in row[1:]]
     return fact("graphs", graphs=(*first, *rest)) if row else fact("no_graphs")
@@ -282,7 +278,6 @@ def _given_up(eager: dict[int, list[RawRecord]]) -> list[Fact]:
 
 
 def _folded(values: dict[int, K]) -> list[tuple[K, tuple[int, ...]]]:
-    """Returns each value once, with all ranks that share it."""
     sides: dict[K, list[int]] = {}
     for rank, value in values.items():
         sides.setdefault(value, []).append(rank)

@@ -127,7 +127,6 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
 
 
 def _named(world: World, finding: Finding) -> Finding:
-    """Returns the finding with the name of its culprit, if that is a service."""
     culprit = finding.culprit
     if culprit is None or culprit.rank < world.size or culprit.ranks:
         return finding

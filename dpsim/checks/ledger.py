@@ -269,7 +269,6 @@ def _kind_of_call(entry: Entry) -> tuple[object, ...]:
 
 
 def _alike_calls(entries: list[Entry]) -> str:
-    """Returns consecutive calls in words that differ only in their sequence numbers."""
     calls = [call(entry) for entry in entries]
     if len(calls) > 2:
         return f"{calls[0].describe()} to #{calls[-1].seq} at {calls[0].where}"

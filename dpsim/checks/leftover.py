@@ -57,7 +57,6 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
 
 
 def _of_another_thread(started: Mapping[Any, int], learned: RawRecord) -> object:
-    """Returns the address of an op that another thread began and this one awaited, or None."""
     at = learned[SITE : ORDINAL + 1]
     return next((one for one in started if one[1:] == at), None)
 

@@ -65,7 +65,6 @@ def held_up(
 
 
 def _blocked_calls(run_index: RunIndex) -> list[Entry]:
-    """Returns the calls in which ranks are blocked."""
     return [last for rank in range(len(run_index.run.ends)) if (last := blocked_call(run_index, rank)) is not None]
 
 

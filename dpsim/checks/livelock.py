@@ -101,7 +101,6 @@ def op_fact(entry: Entry) -> Fact:
 
 
 def _others(run_index: RunIndex) -> list[Fact]:
-    """Returns a line for each rank that is blocked and does not loop."""
     run, lines = run_index.run, []
     for rank, journal in enumerate(run.journals):
         if run.ends[rank] == "blocked" and rank not in run.endless:

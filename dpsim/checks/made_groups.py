@@ -38,7 +38,6 @@ def _by_name(run_index: RunIndex) -> dict[str, dict[int, Entry]]:
 
 
 def _differ(own: dict[int, Entry]) -> bool:
-    """Returns whether a rank lists a member that created the group differently."""
     return any(
         rank in own and _shape(own[rank]) != _shape(entry) for entry in own.values() for rank in entry.raw[GROUP_RANKS]
     )

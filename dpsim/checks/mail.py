@@ -66,7 +66,6 @@ def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[Fact, .
 
 
 def _of_gate(run_index: RunIndex, message: Address) -> Fact:
-    """Returns the message of a gate: its sender and site, and whether the sender posted it."""
     by, thread, site, ordinal = message
     if by < 0:
         return fact("from_outside", ordinal=ordinal, actor=run_index.world.actor(outside(by)))

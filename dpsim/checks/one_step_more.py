@@ -27,7 +27,6 @@ def one_step_more(run_index: RunIndex, ranks: Sequence[int], step: int) -> Part:
 
 
 def _ended_after_steps(run_index: RunIndex, rank: int, step: int) -> bool:
-    """Returns whether a rank ended normally, after calls in earlier steps and without an unread message."""
     journal = run_index.run.journals[rank]
     worked = any(raw[KIND] in MEETS and raw[STEP] < step for raw in journal)
     ended = run_index.end(rank) == "finished" and not run_index.asleep(rank)
@@ -35,7 +34,6 @@ def _ended_after_steps(run_index: RunIndex, rank: int, step: int) -> bool:
 
 
 def _has_unread(run_index: RunIndex, rank: int) -> bool:
-    """Returns whether other actors sent a rank more messages than it took."""
     own = run_index.run.journals[rank]
     takes = {raw[ADDRESS] for raw in own if raw[KIND] == "take"}
     took = sum(raw[KIND] == "learned" and raw[ADDRESS] in takes and raw[LEARNED_OUTCOME] is not None for raw in own)

@@ -77,7 +77,6 @@ def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
 
 
 def _ops(pair: Pair, alike: Sequence[Pair]) -> tuple[tuple[int, int], ...]:
-    """Returns both ops of a pair, and of the first pair like it on each other rank."""
     first: dict[int, Pair] = {pair.rank: pair}
     for one in sorted(alike, key=lambda one: (one.rank, one.second.at, one.first.at)):
         first.setdefault(one.rank, one)
@@ -235,7 +234,6 @@ def _writes(raw: RawRecord, buffer: int) -> bool:
 
 
 def _captured_on(access: Access, graph: str, journal: list[RawRecord]) -> str:
-    """Returns the stream of the program on which the capture recorded a call."""
     name = str(access.stream.name)
     if name.endswith(f"@{graph}"):
         return name.removesuffix(f"@{graph}")
@@ -257,7 +255,6 @@ def _untold(lives: Lifetimes, old: Access) -> bool:
 
 
 def _reuse(lives: Lifetimes, old: Access, new: Access) -> Fact:
-    """Returns the fix that orders accesses of reused memory."""
     if not _untold(lives, old):
         return _order(new, old, lives.journal)
     home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name

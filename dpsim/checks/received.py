@@ -68,7 +68,6 @@ def _values(journal: Sequence[RawRecord], step: int) -> dict[Place, _Received]:
 
 
 def _receives(raw: RawRecord) -> bool:
-    """Returns whether an op blocks until another actor sends it a value."""
     if raw[KIND] == "take":
         return bool(raw[TAKE_HOW] != "poll")
     if raw[KIND] == "store":
@@ -79,7 +78,6 @@ def _receives(raw: RawRecord) -> bool:
 def _received(
     run_index: RunIndex, ranks: Sequence[int], values: Mapping[int, Mapping[Place, _Received]], place: Place
 ) -> Fact:
-    """Returns the value that ranks received, and its sender if the first of them knows only one."""
     raw, value = values[ranks[0]][place]
     found = list(senders(run_index, ranks[0], raw, value)) if raw[KIND] != "transfer" else []
     by = list(dict.fromkeys((run_index.world.actor(one.rank), one.raw[SITE]) for one in found))

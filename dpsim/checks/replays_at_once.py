@@ -119,7 +119,6 @@ class _Order:
                 _join(self._hosts.setdefault(raw[THREAD], {}), asked)
 
     def _stream(self, raw: RawRecord) -> Clock:
-        """Returns the clock of the stream of a record, after all that its host knows."""
         clock = self._streams.setdefault(raw[STREAM], {})
         _join(clock, self._hosts.get(raw[THREAD], {}))
         return clock

@@ -73,7 +73,6 @@ def sides_of(
 
 
 def _votes(calls: Mapping[int, Sequence[Signature]], right: Sequence[int], wrong: Sequence[int], step: int) -> Fact:
-    """Returns what the majority did with the call of the first wrong rank, and how many ranks it has."""
     number, other = len(calls[right[0]]), len(calls[wrong[0]])
     did = fact("made_it") if number > other else fact("made_same_call")
     if number < other:

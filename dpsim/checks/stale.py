@@ -111,7 +111,6 @@ def _finding(
 
 
 def _use(lives: Lifetimes, case: Case, name: str) -> Fact:
-    """Returns what is wrong with the use of a buffer."""
     if case.over is not None:
         by = _op(lives.journal[case.over.at])
         if case.klass == "STALE:VERSION":

@@ -171,5 +171,4 @@ def _finding(run_index: RunIndex, cases: list[tuple[tuple[int, int], int, Repeat
 
 
 def _writes(raw: RawRecord, buffer: int) -> bool:
-    """Returns whether an op writes a buffer."""
     return raw[KIND] in WRITES and any(ref[0] == buffer for ref in raw[WRITES[raw[KIND]]])

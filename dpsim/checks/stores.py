@@ -73,7 +73,6 @@ def waiting(run_index: RunIndex) -> list[Finding]:
 
 
 def _beside(run_index: RunIndex, rank: int, wanted: Stored) -> tuple[Fact, ...]:
-    """Returns the evidence that other ranks used a key of nearly the same spelling at this site, in this step."""
     uses = _uses(run_index, wanted.port)
     sets = {raw[STORE_KEY] for _, raw in uses if raw[STORE_HOW] in SETS}
     here = [
@@ -105,7 +104,6 @@ def _misspelt(run_index: RunIndex, finding: Finding, wanted: Stored, meant: Mean
 
 
 def _met(uses: list[tuple[int, RawRecord]], key: str) -> bool:
-    """Returns whether ranks set, and got, another key that differs only in its numbers."""
     alike = [raw for _, raw in uses if raw[STORE_KEY] != key and form(raw[STORE_KEY]) == form(key)]
     sets = {raw[STORE_KEY] for raw in alike if raw[STORE_HOW] in SETS}
     return any(raw[STORE_KEY] in sets for raw in alike if raw[STORE_HOW] not in SETS)
@@ -151,7 +149,6 @@ def _uses(run_index: RunIndex, port: int) -> list[tuple[int, RawRecord]]:
 
 
 def _no_listener(run_index: RunIndex, rank: int, record: Stored) -> Fact:
-    """Returns that nothing listens, and which ranks listened at this port, or else at other ports of the node."""
     left = tuple(listened(run_index, record.node, record.port))
     ports = {
         (port, one) for one, journal in enumerate(run_index.run.journals) for port in _opened(journal, record.node)
@@ -161,7 +158,6 @@ def _no_listener(run_index: RunIndex, rank: int, record: Stored) -> Fact:
 
 
 def _no_value(run_index: RunIndex, rank: int, record: Stored) -> Part:
-    """Returns the key that the rank waits for, who listens there, and which ranks set the key at any port."""
     sets = [
         (raw[STORE_PORT], one)
         for one, journal in enumerate(run_index.run.journals)

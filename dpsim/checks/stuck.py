@@ -118,7 +118,6 @@ def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
 
 
 def _broken_off(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
-    """Returns the collectives that all members joined, and that one of them aborted while others are blocked there."""
     stuck = []
     for communicator, gone in run_index.aborted.items():
         members = run_index.collectives.get(communicator, {})
@@ -164,9 +163,6 @@ def _is_blocked_in(run_index: RunIndex, own: Entry) -> bool:
 
 
 def _continues(raw: RawRecord) -> bool:
-    """Returns whether an op does not block its host: a send, or a collective whose result the host has not
-    awaited yet.
-    """
     return raw[KIND] in MEETS and raw[STREAM] is None and raw[OP] != "recv"
 
 

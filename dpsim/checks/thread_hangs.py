@@ -79,13 +79,9 @@ class RankThreads:
             self.ends[MAIN] = self.living.pop(MAIN)
 
     def _holds(self, entry: Entry) -> bool:
-        """Returns whether a thread can be blocked in this op."""
         return learns(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
 
     def _blocked_op(self, last: Entry) -> Entry:
-        """Returns the op in which a thread is blocked: the last one that it awaits without a result, or else its last
-        op.
-        """
         learned = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
         for at in range(last.at, -1, -1):
             raw = self.journal[at]
@@ -129,7 +125,6 @@ class RankThreads:
         return (step, int(name != MAIN), False, name) if unset else (step, number, name == MAIN, "")
 
     def _culprit(self, name: str) -> Culprit:
-        """Returns the culprit for a waiting thread: an ended thread that raised or set another flag, or else itself."""
         entry = self.living[name]
         ended = [self.ends[one] for one in self._setters(entry.raw[FLAG]) or self.ends if one in self.ends]
         raised = next((one for one in ended if one.raw[KIND] == "ended" and one.raw[ENDED_MESSAGE]), None)
@@ -138,9 +133,6 @@ class RankThreads:
         return self.run_index.culprit(self._other_set(entry.raw) or entry)
 
     def _within(self, name: str) -> bool:
-        """Returns whether all threads that this one may wait for, directly or not, wait for flags or
-        threads as well.
-        """
         seen, left = {name}, [name]
         while left:
             for other in self._may_let_go(left.pop()):
@@ -153,7 +145,6 @@ class RankThreads:
         return True
 
     def _may_let_go(self, name: str) -> list[str]:
-        """Returns the threads that have not ended and may end the wait of this one."""
         raw = self.living[name].raw
         if raw[KIND] == "thread":
             return [one for one in self.living if one == raw[THREAD_NAME]]
@@ -190,7 +181,6 @@ class RankThreads:
         return sorted({raw[THREAD] for journal in journals for raw in journal if sets(raw, flag)})
 
     def _next(self, name: str) -> str | None:
-        """Returns the thread that this one waits for, if it is a single one."""
         raw = self.living[name].raw
         if raw[KIND] == "flag" and not self._setters(raw[FLAG]):
             return None
@@ -201,7 +191,6 @@ class RankThreads:
         return FlagHistory.of(self.rank, self.journal, flag)
 
     def _why(self, name: str, cycle: list[str]) -> tuple[str, Fact]:
-        """Returns the class of the hang, and the wait of the thread."""
         entry = self.living[name]
         raw = entry.raw
         if cycle:
@@ -226,7 +215,6 @@ class RankThreads:
         )
 
     def _instead(self, awaited: RawRecord) -> Fact | None:
-        """Returns the flag that another thread set instead."""
         last = self._other_set(awaited)
         return last and fact("set_instead", thread=last.raw[THREAD], flag=last.raw[FLAG], where=place(last))
 
@@ -244,7 +232,6 @@ class RankThreads:
         return None if last.raw[FLAG_HOW] != "set" or again or not other else last
 
     def _history(self, flag: FlagHistory, own: str) -> Fact:
-        """Returns the last set and clear of a flag."""
         if not flag.sets:
             journals = enumerate(self.run_index.run.journals)
             name = self.living[own].raw[FLAG]
@@ -257,7 +244,6 @@ class RankThreads:
         return fact("set_last", by=_name(flag.sets[-1], own), where=place(flag.sets[-1]), cleared=cleared)
 
     def _wait(self, name: str) -> Fact:
-        """Returns what a thread waits for."""
         entry = self.living[name]
         raw = entry.raw
         if raw[KIND] == "thread":
@@ -267,7 +253,6 @@ class RankThreads:
         return fact("waits_for_flag", flag=raw[FLAG], where=place(entry), history=history)
 
     def _state(self, name: str) -> Fact:
-        """Returns the op or the end of a thread."""
         if name in self.ends:
             end = self.ends[name]
             message = end.raw[ENDED_MESSAGE] if end.raw[KIND] == "ended" else ""

@@ -79,7 +79,6 @@ NO_PART = SILENT - {"decision"} | ENDS | {"thread"}
 
 
 def _takes_part(run_index: RunIndex, rank: int, step: int) -> bool:
-    """Returns whether a rank issued or decided anything in a step, and does not sleep in it."""
     if run_index.asleep(rank) and run_index.reached(rank) == step:
         return False
     return any(raw[STEP] == step and raw[KIND] not in NO_PART for raw in run_index.run.journals[rank])

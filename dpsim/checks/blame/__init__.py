@@ -32,7 +32,6 @@ misdirected.py   a message that went to the wrong rank; a part of lost_wakes
 wake_counts.py   how often each side of a wait acts in a step; a part of lost_wakes
 cohorts.py       at start-up, the one rank whose ops differ from those of all other ranks
 plain_calls.py   the same comparison for plain lists of calls, without steps and sites
-other_values.py  a culprit that received another value than its peers may be a victim
 chain.py         the state of each actor at the end of a run, and the actors that it waits for
 messages.py      the actors that may answer a wait at a mailbox or a store; a part of chain
 witnesses.py     actors that raised because others did not act

@@ -115,7 +115,6 @@ def _dropped_message(run_index: RunIndex, rank: int, box: str, content: Any) -> 
 
 
 def _take_of(run_index: RunIndex, rank: int, learned: RawRecord) -> Entry | None:
-    """Returns the `take` record whose result is the record `learned`, or None."""
     journal = enumerate(run_index.run.journals[rank])
     looks = (Entry(rank, at, raw) for at, raw in journal if raw[KIND] == "take" and raw[ADDRESS] == learned[ADDRESS])
     return next(looks, None)
@@ -144,7 +143,6 @@ def _returned(run_index: RunIndex, finding: Finding) -> str:
 
 
 def _made_behind(run_index: RunIndex, culprit: Culprit, step: int, site: str, _: str) -> bool:
-    """Returns whether a peer makes this op only behind the call that the culprit left out: then the culprit went on."""
     for journal in run_index.run.journals:
         ops = [(raw[STEP], raw[SITE]) for raw in journal if raw[KIND] not in NO_ACTS]
         if (culprit.step, culprit.site) in ops and (step, site) in ops:

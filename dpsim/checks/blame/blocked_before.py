@@ -41,7 +41,6 @@ def not_left_out(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def _owed(run_index: RunIndex, state: ActorState) -> str:
-    """Returns which actors may owe the message or key that an actor waits for, as the end of a sentence."""
     wait = wait_of(state)
     owing = () if wait is None or only_itself(run_index, wait) else debtors(run_index, wait, state.waits_for)
     return "" if wait is None or not owing else f"; {ranks_text(owing)} may owe it {wait.what}"

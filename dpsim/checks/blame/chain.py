@@ -91,7 +91,6 @@ def chain(run_index: RunIndex) -> dict[int, ActorState]:
 
 
 def _busy(run_index: RunIndex) -> frozenset[int]:
-    """Returns the ranks whose devices still have unfinished work on a stream."""
     run = run_index.run
     if not any(run.ends[rank] == "blocked" and _has_device(journal) for rank, journal in enumerate(run.journals)):
         return frozenset()

@@ -82,7 +82,6 @@ def _past_a_call(run_index: RunIndex, finding: Finding) -> Finding:
 
 
 def _is_past(run_index: RunIndex, blocked: Entry, call: Entry) -> bool:
-    """Returns whether a rank left out a call of its step, and is blocked in an op behind it."""
     if call.step != blocked.step or made(run_index, blocked.rank, call.step, call.raw[SITE]):
         return False
     return comes_before(run_index, blocked, call.raw[SITE]) is False

@@ -10,8 +10,7 @@ transfers, kernels, allocations and reads. With two ranks there is no majority. 
 continues after an op in a way that no rank does anywhere else. The other rank has to continue in the usual way.
 
 The pass blames a rank only if three conditions hold. The ranks begin with at least six equal ops; one rank alone
-differs; and the differing op is a collective. The pass then assigns this culprit to a hang, or to timeouts that
-expired.
+differs; and the differing op is a collective. The pass then assigns this culprit to a hang.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Finding, Part, also, left_out, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
@@ -70,20 +68,12 @@ def by_cohort(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     if "blocked" not in run_index.run.ends or "died" in run_index.run.ends:
         return findings
     hangs = [one for one in findings if one.check in ("ledger", "deadlock") and matches(one.klass, "HANG:COLLECTIVE")]
-    shown = hangs or [one for one in findings if _of_witnesses(run_index, one)]
-    parting = _parting(run_index) if shown else None
+    parting = _parting(run_index) if hangs else None
     if parting is None or not _fits(run_index, parting, hangs):
         return findings
     rest = [one for one in findings if not any(one is other for other in hangs)]
-    details = tuple(dict.fromkeys(line for one in hangs for line in (*one.details, *_raised_text(one))))
-    return [_finding(run_index, parting, min(one.position for one in shown), details), *rest]
-
-
-def _of_witnesses(run_index: RunIndex, finding: Finding) -> bool:
-    culprit = finding.culprit
-    if culprit is None or not matches(finding.klass, "CRASH"):
-        return False
-    return all(gave_up(run_index, actor) is not None for actor in culprit.ranks or (culprit.rank,))
+    details = tuple(dict.fromkeys(line for one in hangs for line in one.details))
+    return [_finding(run_index, parting, min(one.position for one in hangs), details), *rest]
 
 
 def _fits(run_index: RunIndex, parting: CohortParting, hangs: list[Finding]) -> bool:
@@ -94,12 +84,8 @@ def _fits(run_index: RunIndex, parting: CohortParting, hangs: list[Finding]) -> 
     pair = len(run_index.collectives[parting.call.raw[COMMUNICATOR]]) == 2 and len(parting.others) > 1
     known = parting.new or pair
     blamed = [one.culprit.rank for one in hangs if one.culprit is not None]
-    here = not hangs or any(one.position[0] == parting.call.step for one in hangs)
+    here = any(one.position[0] == parting.call.step for one in hangs)
     return here and (known or not blamed) and {*blamed} != {parting.own.rank}
-
-
-def _raised_text(finding: Finding) -> tuple[Part, ...]:
-    return (finding.message,) if finding.check == "deadlock" else ()
 
 
 def _parting(run_index: RunIndex) -> CohortParting | None:
@@ -115,7 +101,6 @@ def _parting(run_index: RunIndex) -> CohortParting | None:
 
 
 def _rows(run_index: RunIndex) -> Rows:
-    """Returns the compared ops of each rank that has one host thread."""
     rows = {}
     for rank in range(run_index.world.size):
         journal = run_index.run.journals[rank]

@@ -1,26 +1,23 @@
 """Debtors: the actors that may owe a message or key to the actor that waits for it.
 
-    rank 1 sent to ranks 0, 2 in step 0, rank 2 sent to rank 1 in step 1, rank 0 waits in step 1   ->   rank 2
     ranks 1, 2 set keys k0, k1, ranks 0, 2 wait for k2                                             ->   rank 1
     no rank ever sent to the mailbox                                              ->   all ranks that do not wait there
     rank 0 alone ever sent to mailboxes of this name, also to its own, and waits  ->   no other rank is named
 
-No record says who should have sent a message. If one actor alone sends to mailboxes of this name in each step, the one
-of this step owes it. Otherwise, those owe it that sent one to this actor before. If there are none, these follow: the
-counterparts of such senders, those that send to mailboxes of this name, and all others. An actor that waits for the
-same key does not owe it.
+No record says who should have sent a message. Those owe it that sent one to this actor before. If there are none, these
+follow: the counterparts of such senders, those that send to mailboxes of this name, and all others. An actor that waits
+for the same key does not owe it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from dpsim.checks.blame.chain import ActorState
 from dpsim.checks.blame.wake_counts import PendingWait
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.thread_records import is_idle
-from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STEP, STORE_HOW, STORE_KEY, TAKE_MAILBOX, RawRecord
+from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STORE_HOW, STORE_KEY, TAKE_MAILBOX, RawRecord
 from dpsim.contract.words import ranks_text
 
 
@@ -49,65 +46,27 @@ def debtors(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> tup
 
 def _of_message(run_index: RunIndex, wait: PendingWait, known: Sequence[int]) -> tuple[int, ...]:
     journals = run_index.run.journals
-    alone = _alone_in_step(run_index, wait)
-    if alone is not None:
-        return (alone,)
     direct = tuple(actor for actor in known if any(map(wait.sent_by, journals[actor])))
     alike = tuple(actor for actor in known if any(_to_such_a_box(raw, wait.entry) for raw in journals[actor]))
     return direct or _counterparts(run_index, wait) or alike or tuple(known)
 
 
-def _alone_in_step(run_index: RunIndex, wait: PendingWait) -> int | None:
-    """Returns the one actor that sends to mailboxes of this name in the step of the wait, if each step has one.
-
-    It must not be the waiting actor. At least one earlier step brought it a message.
-    """
-    senders = _senders(run_index, wait)
-    brought = any(wait.sent_by(one.raw) and step != wait.entry.step for step, own in senders.items() for one in own)
-    here = list(dict.fromkeys(one.rank for one in senders.get(wait.entry.step, ())))
-    if not brought or not _one_in_each(senders) or len(here) != 1 or wait.entry.rank in here:
-        return None
-    return here[0]
-
-
 def owed(run_index: RunIndex, wait: PendingWait, actors: Sequence[int], what: str = "") -> str:
-    """Returns in words who may owe the wake. `what` is the message or key, if the text has to name it.
-
-    If the sender changes from step to step, and no actor sent in this step, the last sender need not be the next one.
-    Then the text also names the services that sent to such mailboxes.
-    """
+    """Returns in words who may owe the wake. `what` is the message or key, if the text has to name it."""
     if only_itself(run_index, wait):
         return f"only rank {wait.entry.rank} itself sent to {wait.entry.raw[TAKE_MAILBOX]}"
-    senders = _senders(run_index, wait) if wait.entry.raw[KIND] == "take" else {}
-    last = [one.rank for _, own in sorted(senders.items()) for one in own if wait.sent_by(one.raw)]
-    changes = _one_in_each(senders) and len({one.rank for own in senders.values() for one in own}) > 1
-    if not last or not changes or wait.entry.step in senders:
-        return f"{ranks_text(actors)} may owe it{what}"
-    text = f"no rank sent one in step {wait.entry.step}; the last one came from rank {last[-1]}"
-    services = {one.rank for own in senders.values() for one in own if one.rank >= run_index.world.size} - {last[-1]}
-    return f"{text}, others from {ranks_text(sorted(services))}" if services else text
+    return f"{ranks_text(actors)} may owe it{what}"
 
 
 def only_itself(run_index: RunIndex, wait: PendingWait) -> bool:
     """Returns whether an actor waits at its mailbox, and all posts to mailboxes of this name, also to its own, are from
     this actor. Then the records do not suggest that another actor owes it a message.
     """
-    posts = [one for own in _senders(run_index, wait).values() for one in own] if wait.entry.raw[KIND] == "take" else []
-    return all(one.rank == wait.entry.rank for one in posts) and any(wait.sent_by(one.raw) for one in posts)
-
-
-def _senders(run_index: RunIndex, wait: PendingWait) -> dict[int, list[Entry]]:
-    """Returns the posts to mailboxes of this name, by step."""
-    found: defaultdict[int, list[Entry]] = defaultdict(list)
-    for actor, journal in enumerate(run_index.run.journals):
-        for at, raw in enumerate(journal):
-            if _to_such_a_box(raw, wait.entry):
-                found[raw[STEP]].append(Entry(actor, at, raw))
-    return dict(found)
-
-
-def _one_in_each(senders: Mapping[int, list[Entry]]) -> bool:
-    return all(len({one.rank for one in own}) == 1 for own in senders.values())
+    if wait.entry.raw[KIND] != "take":
+        return False
+    journals = enumerate(run_index.run.journals)
+    posts = [(actor, raw) for actor, own in journals for raw in own if _to_such_a_box(raw, wait.entry)]
+    return all(actor == wait.entry.rank for actor, _ in posts) and any(wait.sent_by(raw) for _, raw in posts)
 
 
 def _of_key(run_index: RunIndex, wait: PendingWait, known: Iterable[int], free: Iterable[int]) -> tuple[int, ...]:
@@ -126,7 +85,6 @@ def _of_key(run_index: RunIndex, wait: PendingWait, known: Iterable[int], free: 
 
 
 def _waits_alike(run_index: RunIndex, wait: PendingWait, actor: int) -> bool:
-    """Returns whether an actor is blocked in a wait at a mailbox of this name, or for the same key."""
     own = [one for one in run_index.living(actor) if one.raw[KIND] == wait.entry.raw[KIND]]
     field = TAKE_MAILBOX if wait.entry.raw[KIND] == "take" else STORE_KEY
     return run_index.end(actor) == "blocked" and any(one.raw[field] == wait.entry.raw[field] for one in own)

@@ -158,22 +158,11 @@ def _apart(run_index: RunIndex, members: Members, step: int, mine: list[Entry], 
     both = set(own) & set(other)
     for at, pair in enumerate(zip(own, other, strict=False)):
         if pair[0] != pair[1] and both.issuperset(pair):
-            if not _paired_elsewhere(members.calls, step, mine[0].rank, theirs[0].rank, pair):
-                yield at
+            yield at
             break
     shorter = min(mine, theirs, key=len)
     if len(mine) != len(theirs) and run_index.passed(shorter[0].rank, step):
         yield len(shorter)
-
-
-def _paired_elsewhere(members: dict[int, list[Entry]], step: int, rank: int, other: int, pair: tuple[str, str]) -> bool:
-    """Returns whether calls of these two threads also pair up in another step. If so, the thread names
-    prove nothing.
-    """
-    return any(
-        (mine.raw[THREAD], theirs.raw[THREAD]) == pair and mine.step != step
-        for mine, theirs in zip(members[rank], members[other], strict=False)
-    )
 
 
 def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tuple[str, ...]] | None:
@@ -260,12 +249,10 @@ def _did(parting: Parting, odd: int, other: int) -> tuple[str, Part]:
 
 
 def _with_op(parting: Parting, rank: int) -> str:
-    """Returns the member's call at the index of the difference: its site, op and communicator."""
     entry = parting.entry(rank)
     return "" if entry is None else f"{entry.raw[SITE]} ({call(entry).op} on {parting.communicator})"
 
 
 def _alike(one: list[Place], other: list[Place]) -> int:
-    """Returns the number of equal calls at the beginning of both lists."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))

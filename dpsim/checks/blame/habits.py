@@ -100,7 +100,6 @@ def _from_where_they_differ(did: dict[int, list[list[str]]]) -> dict[int, list[l
 
 
 def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Follows]) -> Iterator[str]:
-    """Yields evidence for an additional call: elsewhere the ops around it follow each other directly."""
     for sites in threads:
         for before, call, after in zip(sites, sites[1:], sites[2:], strict=False):
             usual = elsewhere[before, after]
@@ -109,7 +108,6 @@ def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Fol
 
 
 def _left_out(threads: list[list[str]], others: Collection[str], elsewhere: Counter[Follows]) -> Iterator[str]:
-    """Yields evidence for a missing call: two ops are adjacent here, and elsewhere a call always lies between them."""
     for sites in threads:
         for before, after in pairwise(sites):
             for call in others:
@@ -119,7 +117,6 @@ def _left_out(threads: list[list[str]], others: Collection[str], elsewhere: Coun
 
 
 def _threads(journal: list[RawRecord]) -> list[list[str]]:
-    """Returns the sites of each thread in each step, in the order of issue."""
     threads: dict[tuple[str, int], list[str]] = {}
     for raw in journal:
         if _counts(raw):

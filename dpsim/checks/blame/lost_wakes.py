@@ -2,12 +2,11 @@
 
     rank 0 posts go to ranks 1, 2, rank 3 waits for go      ->   culprit rank 0: equal messages went to two others
     rank 0 posts once in steps 0, 2, 3, rank 1 takes once   ->   culprit rank 0, step 1
-    rank 0 posts once, rank 1 takes twice in step 1         ->   culprit rank 1, step 1
     rank 0 never posts to rank 1, which waits               ->   no culprit, and both are named
 
 The pass looks at hangs whose culprit waits at a mailbox or for a key of a store. The wait may be the hang itself, or
 the reason why the actor left out a collective. Either the actor missed its wake, or a sender owes it one.
-`wake_counts` compares both sides with other steps and other actors. If exactly one actor departs, it is the culprit.
+`wake_counts` compares the senders with other steps and other actors. If exactly one actor departs, it is the culprit.
 Otherwise, the sender of a message that went to the wrong rank is the culprit (`misdirected`). Calls that miss the
 waiting actor come behind such a cause.
 
@@ -29,7 +28,6 @@ from dpsim.checks.blame.debtors import debtors, only_itself, owed, wait_of
 from dpsim.checks.blame.misdirected import misdirected
 from dpsim.checks.blame.wake_counts import OddActor, PendingWait, departures
 from dpsim.checks.finding import Finding, Part, also, each, fact, left_out_by, matches, not_reached
-from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import RunIndex
 from dpsim.checks.stuck import find_stuck
 from dpsim.contract.kinds import ADDED, FOR_ACTORS
@@ -89,22 +87,16 @@ def _decided(run_index: RunIndex, states: Mapping[int, ActorState], finding: Fin
     if not likely:
         return finding
     found = departures(run_index, wait, tuple(dict.fromkeys([*likely, *own.waits_for])))
-    found = [one if one.doubt else one._replace(doubt=_of_a_new_value(run_index, wait, one)) for one in found]
     proven = [one for one in found if not one.doubt]
     if len({one.actor for one in proven}) == 1:
         return _with(run_index, finding, wait, proven[0])
     stray = misdirected(run_index, wait)
-    if stray is not None and stray.odd is not None and not _of_a_new_value(run_index, wait, stray.odd):
+    if stray is not None and stray.odd is not None:
         return _with(run_index, finding, wait, stray.odd)
     what = f" {wait.what}" if matches(finding.klass, MISSING) else ""
     text = owed(run_index, wait, likely, what) + ("" if stray is None else f"; {stray.text}")
     doubts = [fact("but", text=f"{one.text}, {one.ground[0]}", doubt=one.doubt) for one in found if one.doubt]
     return _without(finding, states, wait, () if only_itself(run_index, wait) else likely, text, doubts)
-
-
-def _of_a_new_value(run_index: RunIndex, wait: PendingWait, departure: OddActor) -> Part:
-    """Returns why other steps prove nothing about the step in which an actor departs; otherwise empty."""
-    return new_value(run_index, departure.step, {wait.entry.rank: wait.entry.at, departure.actor: departure.entry.at})
 
 
 def _was_awake(run_index: RunIndex, finding: Finding, own: ActorState, wait: PendingWait) -> bool:

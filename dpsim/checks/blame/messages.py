@@ -106,5 +106,4 @@ def _others(actor: int, actors: Iterable[int]) -> tuple[int, ...]:
 
 
 def _has(content: Any, port: int) -> bool:
-    """Returns whether a message contains a port."""
     return isinstance(content, tuple) and port in content

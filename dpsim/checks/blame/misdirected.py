@@ -66,7 +66,6 @@ def _one_each(posts: list[Entry], one: int, other: int) -> bool:
 
 
 def _has_left(run_index: RunIndex, rank: int, box: str) -> bool:
-    """Returns whether a rank has not taken all messages of a mailbox."""
     got = sum(
         raw[KIND] == "post" and (raw[POST_TO], raw[POST_MAILBOX]) == (rank, box)
         for journal in run_index.run.journals

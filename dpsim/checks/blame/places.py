@@ -88,7 +88,6 @@ class OpPlaces:
 
 
 def _ops(journal: list[RawRecord], thread: str) -> list[OpToken]:
-    """Returns the ops of a thread, in order."""
     learned = {raw[ADDRESS]: _word(raw[LEARNED_OUTCOME]) for raw in journal if raw[KIND] == "learned"}
     return [
         OpToken((raw[KIND], form(raw[SITE]), learned.get(raw[ADDRESS])), raw)
@@ -98,7 +97,6 @@ def _ops(journal: list[RawRecord], thread: str) -> list[OpToken]:
 
 
 def _row(ops: list[OpToken], at: int) -> list[tuple[int, Token]]:
-    """Returns the ops of a step up to index `at`, the last op first."""
     step, row = ops[at].raw[STEP], list[tuple[int, Token]]()
     while at >= 0 and ops[at].raw[STEP] == step:
         row.append((step, ops[at].token))

@@ -5,32 +5,23 @@
 
 Here rank 1 died when it was about to issue `answer`, because ranks always issue it after these two receives (`places`).
 
-If `places` finds no such op, the actor may owe a message: another actor sleeps in a mailbox that never got a post. An
-actor of the same role must have posted to a mailbox of that name:
-
-    engine.0   met   spawn.worker.0        rank 0   learned its spawn
-    engine.1   met                         rank 1   sleeps in spawn         engine.1 was about to spawn it
-
-If there is no such message either, the report names the actor's last record. The step is then the one that the program
-set last, if the run recorded it (`Run.steps_set`).
+If `places` finds no such op, the report names the actor's last record. The step is then the one that the program set
+last, if the run recorded it (`Run.steps_set`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsim.checks.blame.places import OpPlaces, form
+from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.finding import Culprit
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.kinds import learns
 from dpsim.contract.ops import (
     INJECTED_WHAT,
     KIND,
-    POST_MAILBOX,
-    POST_TO,
     SITE,
     STEP,
-    TAKE_MAILBOX,
     THREAD,
     WHERE,
     as_record,
@@ -50,7 +41,7 @@ def reached(run_index: RunIndex, actor: int) -> Culprit:
         return Culprit(actor, -1 if set_last is None else set_last, "start", "")
     if _died_waiting(run_index, last):
         return run_index.culprit(last)
-    predicted = _predicted(run_index, last) or _owed(run_index, last)
+    predicted = _predicted(run_index, last)
     if set_last is None or (predicted is not None and predicted.step == set_last):
         return predicted or run_index.culprit(last)
     return replace(run_index.culprit(last), step=set_last, site=f"after {last.raw[SITE]}")
@@ -65,7 +56,6 @@ def _last(run_index: RunIndex, actor: int) -> Entry | None:
 
 
 def _died_waiting(run_index: RunIndex, last: Entry) -> bool:
-    """Returns whether an actor died while it awaited the op of this record."""
     return learns(last.raw) and run_index.end(last.rank) == "died"
 
 
@@ -80,7 +70,6 @@ def _set_last(run_index: RunIndex, actor: int) -> int | None:
 
 
 def _predicted(run_index: RunIndex, last: Entry) -> Culprit | None:
-    """Returns the op that always follows places similar to the last record, or None."""
     found = OpPlaces(run_index).next_op(last)
     if found is None:
         return None
@@ -89,29 +78,3 @@ def _predicted(run_index: RunIndex, last: Entry) -> Culprit | None:
     if steps and step > steps[last.rank]:  # its program did not set this step
         return None
     return Culprit(last.rank, step, found.op.raw[SITE], found.op.raw[WHERE], last.raw[THREAD])
-
-
-def _owed(run_index: RunIndex, last: Entry) -> Culprit | None:
-    """Returns the message that an actor owes to a sleeping actor, or None.
-
-    Other actors of the same role must have posted to such a mailbox, all at one site and in one step.
-    """
-    world, journals = run_index.world, run_index.run.journals
-    role = form(world.actor(last.rank))
-    posts = [raw for actor in range(len(journals)) for raw in journals[actor] if raw[KIND] == "post"]
-    had = {(raw[POST_TO], raw[POST_MAILBOX]) for raw in posts}
-    owed: dict[tuple[str, str], None] = {}
-    for actor in range(len(journals)):
-        own = run_index.last(actor)
-        if own is not None and run_index.asleep(actor) and (actor, own.raw[TAKE_MAILBOX]) not in had:
-            owed[form(world.actor(actor)), own.raw[TAKE_MAILBOX]] = None
-    alike = [
-        raw
-        for actor in range(len(journals))
-        if actor != last.rank and form(world.actor(actor)) == role
-        for raw in journals[actor]
-        if raw[KIND] == "post" and (form(world.actor(raw[POST_TO])), raw[POST_MAILBOX]) in owed
-    ]
-    if len({(form(raw[SITE]), raw[STEP]) for raw in alike}) != 1 or alike[0][STEP] < last.step:
-        return None
-    return Culprit(last.rank, alike[0][STEP], form(alike[0][SITE]), alike[0][WHERE], last.raw[THREAD])

@@ -62,10 +62,6 @@ class Rules(NamedTuple):
     def sound(self) -> bool:
         return self.kept >= max(LEAST, CLEAR * self.broken)
 
-    @property
-    def unknown(self) -> bool:
-        return not self.broken and not self.kept
-
 
 def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> Rules:
     """Returns how the step `at` follows the rules about `name`. The steps in `apart` are no evidence."""

@@ -19,7 +19,6 @@ from dpsim.checks.blame.circles import name_the_circle
 from dpsim.checks.blame.cohorts import by_cohort
 from dpsim.checks.blame.extra_calls import extra_calls
 from dpsim.checks.blame.lost_wakes import name_the_lost_wake
-from dpsim.checks.blame.other_values import with_other_values
 from dpsim.checks.blame.roots import roots_first
 from dpsim.checks.blame.settings import with_settings
 from dpsim.checks.blame.shapes import name_the_odd_call
@@ -46,7 +45,6 @@ PASSES: tuple[Pass, ...] = (
     name_the_lost_wake,
     beside,
     with_settings,
-    with_other_values,
 )
 """The passes in the order in which they run."""
 

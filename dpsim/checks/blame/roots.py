@@ -107,9 +107,6 @@ def _is_witness_of(
 
 
 def _waited_for(run_index: RunIndex, states: Mapping[int, ActorState], witness: int) -> set[int]:
-    """Returns the actors that a witness waited for when it gave up: those that may answer it, and those
-    they wait for.
-    """
     messages, found, left = MessageIndex(run_index.run.journals), set[int](), [witness]
     while left:
         actor = left.pop()
@@ -128,7 +125,6 @@ def _ranks(finding: Finding) -> tuple[int, ...]:
 
 
 def _follows(run_index: RunIndex, finding: Finding) -> bool:
-    """Returns whether an actor that issues no further op may cause this finding."""
     if matches(finding.klass, "CRASH") and finding.culprit is not None:
         actors = [actor for actor in _ranks(finding) if run_index.end(actor) == "raised"]
         return bool(actors) and all(gave_up(run_index, actor) is not None for actor in actors)
@@ -153,7 +149,6 @@ def _root(states: Mapping[int, ActorState], roots: Sequence[int], finding: Findi
 
 
 def _behind(run_index: RunIndex, states: Mapping[int, ActorState], root: int, findings: list[Finding]) -> list[Finding]:
-    """Returns the finding of a root, followed by all findings that the root causes."""
     shows = min(findings, key=lambda one: (not _shows(one), one.check != "deadlock", one.position))
     step, at = min(one.position for one in findings)
     culprit, paths = reached(run_index, root), [way(states, one, {root}) for one in states if one != root]
@@ -172,12 +167,10 @@ def _behind(run_index: RunIndex, states: Mapping[int, ActorState], root: int, fi
 
 
 def _shows(finding: Finding) -> bool:
-    """Returns whether a finding shows a hang or a death, and the op in which other actors wait."""
     return not any(matches(finding.klass, one) for one in ("CRASH", "HANG:UNDECIDED", "LEFTOVER"))
 
 
 def _of(root: ActorState, finding: Finding) -> Finding:
-    """Returns the finding of a wait, with the root in its class and message."""
     klass = finding.klass if root.state == "stopped" else of_dead(finding.klass)
     if root.actor in _ranks(finding):
         return replace(finding, klass=klass)
@@ -186,7 +179,6 @@ def _of(root: ActorState, finding: Finding) -> Finding:
 
 
 def _alone(root: ActorState, culprit: Culprit) -> Finding:
-    """Returns a new finding for a root that no other finding shows."""
     if root.state == "died":
         return Finding("fault", "DEATH:RANK", f"rank {root.actor} died in step {culprit.step}", culprit, (0, 0))
     since = root.since
@@ -196,7 +188,6 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
 
 
 def _ground(states: Mapping[int, ActorState], root: int) -> str:
-    """Returns the evidence that this actor is the root."""
     moves = [one.actor for one in states.values() if one.state in ("died", "stopped")]
     no_other = f"no other actor {'stopped' if states[root].what else 'did'}"
     alone = no_other if len(moves) == 1 else f"so did {len(moves) - 1} more"

@@ -13,7 +13,6 @@ If there is no prediction for one side, and the other side agrees with its predi
 The pass names no rank in these cases:
 
 * The predictions both confirm and contradict a side.
-* A side has no prediction and one other step only, and the sizes in that step are the same.
 * The roots differ, and all other steps had one result before the call, unlike this step. The root may follow from it.
 * Both calls pair up with other sites in other steps. Then an earlier call is missing, and arguments prove nothing.
 * Another check already named a culprit. For the element count of a transfer, the pass may correct that culprit.
@@ -119,8 +118,6 @@ class Shapes:
         unknown = [entry for entry, found in weighed if not found.pro]
         if against or len(unknown) != 1 or not self.partners.known(calls):
             return None
-        if field == "count" and self.relations.as_usual(self._did(unknown[0]), self._samples(unknown[0])):
-            return None
         return unknown[0], [line for entry, found in weighed if found.pro for line in _reasons(entry, found.pro)]
 
     def _evidence(self, entry: Entry, field: str, calls: Sequence[Entry]) -> Evidence:
@@ -152,19 +149,14 @@ class Shapes:
         return next(did for did in self.steps.rows[entry.rank, entry.step] if did.entry.at == entry.at)
 
     def _samples(self, entry: Entry) -> list[Did]:
-        """Returns the calls from which a count is predicted: those of the same rank if their counts vary, or else of
-        all ranks.
-        """
         own, every = self._alike(entry)
         return own if len({did.entry.raw[COUNT] for did in own}) > 1 else every
 
     def _alike(self, entry: Entry) -> tuple[list[Did], list[Did]]:
-        """Returns the other calls with the name of `entry`: those of its rank, and those of all ranks."""
         every = self.calls.get(name_of(entry.raw), [])
         return [did for did in every if did.entry.rank == entry.rank], every
 
     def _of_group(self, entry: Entry) -> list[Did]:
-        """Returns the other calls of this rank on this communicator that have a root."""
         return [
             did
             for some in self.calls.values()
@@ -185,7 +177,6 @@ class Shapes:
         return others if len(results) > 1 or self._results(entry) in results else []
 
     def _results(self, entry: Entry) -> Hashable:
-        """Returns the results and decisions of a rank in the step of a call, before the call."""
         journal = self.run_index.run.journals[entry.rank][: entry.at]
         here = [raw for raw in journal if raw[STEP] == entry.step and raw[KIND] in VALUE]
         return tuple((raw[SITE], repr(raw[VALUE[raw[KIND]]])) for raw in here)
@@ -212,7 +203,6 @@ def _shape(entry: Entry) -> tuple[Any, ...]:
 
 
 def _reasons(entry: Entry, why: Sequence[str]) -> list[str]:
-    """Returns the first reasons as lines with site and rank, and how many more there are."""
     site, more = entry.record.site, len(why) - SHOWN
     lines = [f"{site} of rank {entry.rank}: {one}" for one in why[:SHOWN]]
     return lines + ([f"{more} more comparisons of this kind"] if more > 0 else [])

@@ -8,13 +8,13 @@ alike, so the pass compares each side with the rank's other steps (`regular`):
     rank 1 recvs    hidden  rest   hidden  rest   hidden  rest      ->   rank 0 left out hidden in step 2
 
 From step 2 on, each transfer pairs up with one of another step, and the run hangs or raises later. So this culprit
-replaces that of a later finding which names no rank, a rank that only waits, or one that raised. The pass
-keeps a culprit that the ledger found by a majority, and changes nothing if a rank died.
+replaces that of a later finding which names no rank, a rank that only waits, or one that raised. The pass keeps a
+culprit that the ledger found by a majority, and changes nothing if a rank died. A raise makes the numbers of calls
+differ by itself. So it has an earlier cause only if calls of its rank pair up with other calls than usual.
 
-If one side's step is as usual, and the other side has no other steps, the other side is the culprit. If both sides are
-unusual, or neither is, the pass names no rank. Nor does it if the ranks received a new value in the step. If one side
-made a call more often than the other made any, either side may be wrong. Then the pass also removes the culprit of a
-later exception or wait.
+If both sides are unusual, or neither is, the pass names no rank. Nor does it if the ranks received a new value in the
+step. If one side made a call more often than the other made any, either side may be wrong. Then the pass also removes
+the culprit of a later exception or wait.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from dpsim.checks.blame.pairs import Side, pairs
 from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.blame.regular import FEW, Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
+from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Culprit, Finding, Part, also, left_out, matches
 from dpsim.checks.new_values import new_value
 from dpsim.checks.one_step_more import one_step_more
 from dpsim.checks.run_index import Entry, RunIndex, by_step
-from dpsim.contract.ops import COMMUNICATOR, SITE
+from dpsim.contract.ops import COMMUNICATOR, KIND, SITE
 from dpsim.contract.words import counted, times
 
 FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
@@ -62,6 +63,8 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
     steps, partners = Steps(run_index), Partners(run_index)
     known = any(one.check == "ledger" and one.culprit is not None for one in findings)  # a majority decided
     both = pairs(run_index, groups_of=2 if known else len(run_index.run.journals))
+    raised = {rank for rank in range(len(run_index.run.ends)) if _raised_by_itself(run_index, rank)}
+    both = (pair for pair in both if not raised or _may_explain(run_index, partners, pair, raised))
     found = [one for one in (_first(steps, partners, pair) for pair in both) if one is not None]
     if not found:
         return findings
@@ -72,8 +75,30 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
     ]
 
 
+def _raised_by_itself(run_index: RunIndex, rank: int) -> bool:
+    return run_index.end(rank) == "raised" and gave_up(run_index, rank) is None
+
+
+def _may_explain(run_index: RunIndex, partners: Partners, pair: tuple[Side, Side], raised: set[int]) -> bool:
+    """Returns whether the calls of a pair may have made one of these ranks raise.
+
+    A call brings a wrong value only if it pairs up with another call than usual. If all pairs are as usual, the sides
+    have different numbers of calls because a rank raised. A step that this rank finished is different.
+    """
+    ends = [run_index.reached(side.rank) for side in pair if side.rank in raised]
+    met = [*zip(*(side.calls for side in pair), strict=False)]
+    if not ends or not met:
+        return False
+    lags = [one.step - other.step for one, other in met]
+    if len({*lags}) > 1 or (len(lags) == 1 and lags[0]) or any(map(partners.strange, met)):
+        return True
+    if any(one.raw[KIND] == "collective" and one.raw[SITE] != other.raw[SITE] for one, other in met):
+        return True
+    mine, theirs = (Counter(entry.step for entry in side.calls) for side in pair)
+    return not lags[0] and any(mine[step] != theirs[step] for step in mine | theirs if step < min(ends))
+
+
 def _open(run_index: RunIndex, finding: Finding) -> bool:
-    """Returns whether a finding may have an earlier cause: it names no or several ranks, raised, or only waits."""
     culprit = finding.culprit
     if not any(matches(finding.klass, one) for one in FOLLOWS):
         return False
@@ -117,15 +142,11 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
             alone = sum(odd) == 1 and pair[odd.index(True)].represents == 1
             found = _departs(steps, pair, odd.index(True), step, judged) if alone else None
             return found and _unless_new(steps, partners, pair, step, found)
-        found = _against_a_sound_peer(steps, pair, step, judged)
-        if found is not None:
-            return _unless_new(steps, partners, pair, step, found)
         either = either or _either(steps, pair, step)
     return either
 
 
 def _unless_new(steps: Steps, partners: Partners, pair: tuple[Side, Side], step: int, found: Uneven) -> Uneven:
-    """Returns the result, without its culprit if a value that the ranks received in the step was new."""
     mine, theirs = (_of(side, step) for side in pair)
     met = [partners.strange(calls) for calls in zip(mine, theirs, strict=False)]
     index = met.index(True) if True in met else len(met)
@@ -156,7 +177,6 @@ def _explaining(
 
 
 def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, judged: list[dict[Name, Rules]]) -> Uneven:
-    """Returns the result for the side that breaks the rules of its other steps."""
     side, peer, own = pair[which], pair[1 - which], judged[which]
     name = max(own, key=lambda one: own[one].broken - own[one].kept)
     number, found = steps.made((side.rank, step), name), own[name]
@@ -177,28 +197,6 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, judge
     if all(one.sound for one in judged[1 - which].values()):
         ground.append(f"step {step} of its peer, rank {peer.rank}, matches its other steps")
     return _uneven(steps, side, name, step, more, did, ground)
-
-
-def _against_a_sound_peer(
-    steps: Steps, pair: tuple[Side, Side], step: int, judged: list[dict[Name, Rules]]
-) -> Uneven | None:
-    """Returns the side that differs from its peer, if the peer is as in its other steps.
-
-    This needs that no rule is known for the side itself, and that it made more calls than its peer, or finished the
-    step.
-    """
-    for which in (0, 1):
-        side, peer = pair[which], pair[1 - which]
-        sound = bool(judged[1 - which]) and all(one.sound for one in judged[1 - which].values())
-        unknown = bool(judged[which]) and all(one.unknown for one in judged[which].values())
-        number, other = len(_of(side, step)), len(_of(peer, step))
-        if sound and unknown and (number > other or steps.done(side.rank, step)):
-            names = [name_of(entry.raw) for entry in _of(side, step) or side.calls]
-            name = max(names, key=names.count)
-            did = f"rank {side.rank} made {number} calls where rank {peer.rank} made {other} in step {step}"
-            ground = [f"step {step} of its peer, rank {peer.rank}, matches its other steps", *_tags(pair, step)]
-            return _uneven(steps, side, name, step, number > other, did, ground)
-    return None
 
 
 def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
@@ -226,15 +224,11 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
 
 
 def _never(steps: Steps, side: Side, step: int) -> bool:
-    """Returns whether a side has finished several steps and made no such call in any of them."""
     more = {when for rank, when in steps.rows if rank == side.rank and when >= 0} - {step}
     return not side.calls and sum(steps.done(side.rank, when) for when in more) >= FEW
 
 
 def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> bool:
-    """Returns whether a rank raised or stopped before its other calls of a step, or waits for ranks other than its
-    peer.
-    """
     states = chain(run_index)
     own = states.get(rank)
     if own is None or own.since is None or own.since.step != step:
@@ -248,7 +242,6 @@ def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> boo
 
 
 def _other_sites(side: Side, peer: Side, step: int) -> bool:
-    """Returns whether calls at different sites pair up in a step."""
     met = zip(_of(side, step), _of(peer, step), strict=False)
     return any(one.raw[SITE] != other.raw[SITE] for one, other in met)
 
@@ -276,7 +269,6 @@ def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: Pa
 
 
 def _tags(pair: tuple[Side, Side], step: int) -> list[str]:
-    """Returns how many of the later pairs consist of calls from different steps, as a line of evidence."""
     met = [(one.step, other.step) for one, other in zip(pair[0].calls, pair[1].calls, strict=False)]
     later = [one != other for one, other in met if max(one, other) > step]
     return [f"step tags of the two sides differ in {sum(later)} of {len(later)} later pairs"] if any(later) else []

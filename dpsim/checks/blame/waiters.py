@@ -95,7 +95,6 @@ def _of_messages(finding: Finding) -> bool:
 
 
 def _missing(finding: Finding) -> bool:
-    """Returns whether a finding of a hang blames one actor for a call that it did not make."""
     one = finding.check == "deadlock" and finding.culprit is not None and not finding.culprit.ranks
     return one and any(matches(finding.klass, klass) for klass in MISSING)
 
@@ -130,7 +129,6 @@ def _blocked_behind(run_index: RunIndex, states: Mapping[int, ActorState], findi
 
 
 def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
-    """Returns the actors whose exception a finding reports, if each of them raised as a witness."""
     culprit = finding.culprit
     if culprit is None or not matches(finding.klass, "CRASH"):
         return ()
@@ -139,7 +137,6 @@ def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
 
 
 def _behind(run_index: RunIndex, states: Mapping[int, ActorState], finding: Finding) -> bool:
-    """Returns whether a finding is about actors that waited for others which are blocked in calls."""
     if not _of_messages(finding):
         return bool(_witnesses(run_index, finding))
     culprit = finding.culprit
@@ -154,7 +151,6 @@ def _in_call(actor_state: ActorState) -> bool:
 
 
 def _reached(states: Mapping[int, ActorState], start: Iterable[int]) -> list[int]:
-    """Returns these actors and all actors that they wait for, directly or not."""
     left, seen = [*start], dict[int, None]()
     while left:
         one = left.pop(0)

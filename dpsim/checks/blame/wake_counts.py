@@ -1,4 +1,4 @@
-"""Wake counts: how often each actor sends the wake that another one waits for, and how often that one takes it.
+"""Wake counts: how often each actor sends the wake that another one waits for, in each step.
 
     step                      0    1    2    3
     rank 0 posts to rank 1    1    0    1    1      rank 0 departs in step 1, which lies between equal steps
@@ -11,8 +11,6 @@ An actor departs in a step if one of these rules holds:
   They are at least two. In its earlier steps, the actor sent as many as they do now.
 * It sent an equal message to all others that read mailboxes of this name. These are at least two. In an earlier step,
   it also sent one to the waiting actor.
-* The waiting actor waited more often than in its other steps, or than all others that read such mailboxes. In its
-  earlier steps, it waited as often as they do now.
 
 So other actors prove something only against an actor that did the same before. Without such a step, it may have
 another role.
@@ -51,7 +49,7 @@ FEW = 2
 
 
 class OddActor(NamedTuple):
-    """An actor that sent too few wakes, or waited too often. `entry` is an op of that kind, for site and line.
+    """An actor that sent too few wakes. `entry` is an op of that kind, for site and line.
 
     `doubt` is the reason why this is no proof, or empty.
     """
@@ -97,11 +95,9 @@ class PendingWait(NamedTuple):
 
 
 def departures(run_index: RunIndex, wait: PendingWait, senders: Sequence[int]) -> list[OddActor]:
-    """Returns the actors that depart: of `senders`, those that owe a wake, and the one that waits too often."""
+    """Returns those of `senders` that owe a wake."""
     sent = {actor: _made(run_index, actor, wait.sent_by) for actor in senders}
-    found = [one for actor in senders if (one := _owes(run_index, wait, actor, sent)) is not None]
-    waits_too_often = _waits_too_often(run_index, wait)
-    return found if waits_too_often is None else [*found, waits_too_often]
+    return [one for actor in senders if (one := _owes(run_index, wait, actor, sent)) is not None]
 
 
 def _made(run_index: RunIndex, actor: int, counts: Callable[[RawRecord], bool]) -> dict[int, list[Entry]]:
@@ -240,30 +236,3 @@ def _awaited_steps(run_index: RunIndex, wait: PendingWait, sent: Sequence[int]) 
 def _posts(run_index: RunIndex, actor: int) -> Iterator[Entry]:
     journal = enumerate(run_index.run.journals[actor])
     return (Entry(actor, at, raw) for at, raw in journal if raw[KIND] == "post")
-
-
-def _waits_too_often(run_index: RunIndex, wait: PendingWait) -> OddActor | None:
-    """Returns the departure of the waiting actor, if it waits more often in a step than in others, or than others."""
-    rank, raw = wait.entry.rank, wait.entry.raw
-    own = _made(run_index, rank, wait.like)
-    odd = _odd_step({step: len(some) for step, some in own.items()}, own)
-    if odd is not None and not _balanced(run_index, wait, odd) and len(own[odd]) > len(_others(own, odd)[0]):
-        usual = _others(own, odd)
-        ground = f"rank {rank} waited {times(len(usual[0]))} in {len(usual)} of {len(usual)} other steps"
-        return OddActor(rank, odd, own[odd][-1], _text(wait, odd, len(own[odd])), (ground,))
-    step, sites = raw[STEP], {one.raw[SITE] for one in own[raw[STEP]]}
-    others: dict[int, int] = {}
-    for other in range(len(run_index.run.journals)):
-        theirs = _made(run_index, other, wait.like).get(step, []) if other != rank else []
-        if theirs and sites.issuperset(one.raw[SITE] for one in theirs):  # another site may be another role
-            others[other] = len(theirs)
-    most = min(others.values(), default=0)
-    if len(others) >= FEW and len({*others.values()}) == 1 and len(own[step]) > most:
-        ground = f"{ranks_text(others)} waited {times(most)} in step {step}"
-        doubt = _of_another_role(rank, own, step, most, "waited")
-        return OddActor(rank, step, own[step][-1], _text(wait, step, len(own[step])), (ground,), doubt)
-    return None
-
-
-def _text(wait: PendingWait, step: int, number: int) -> str:
-    return f"rank {wait.entry.rank} waited {times(number)} for {wait.what} in step {step}"

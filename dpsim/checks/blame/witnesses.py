@@ -94,9 +94,6 @@ def _timeout(raw: RawRecord) -> int | None:
 
 
 def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen: frozenset[int]) -> Entry | None:
-    """Returns the record by which another actor sent this result, if that actor raised right after it or gave up
-    itself.
-    """
     for sender in senders(run_index, actor, raw, outcome):
         if sender.rank in seen:
             continue
@@ -108,7 +105,6 @@ def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen:
 
 
 def _ends_a_peer(raw: RawRecord) -> bool:
-    """Returns whether an actor may write this record after it gave up."""
     return raw[KIND] in TELLS or (raw[KIND] == "store" and raw[STORE_HOW] in ("set", "close"))
 
 
@@ -122,7 +118,6 @@ def senders(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any) -> It
 
 
 def _brings(one: RawRecord, actor: int, raw: RawRecord, outcome: Any) -> bool:
-    """Returns whether a record of another actor sent the message, or set the key, that this actor received."""
     if raw[KIND] == "take":
         return posted(one) == (actor, raw[TAKE_MAILBOX], outcome)
     sets = one[KIND] == "store" and one[STORE_HOW] == "set"

@@ -2,23 +2,20 @@
 
     rank 1 waits for rank 0, which sent to rank 2, and rank 2 does not receive it ->   culprit rank 0, at its send
     rank 1 waits for rank 0, and rank 2 sent to rank 1 in this step               ->   no culprit, both are named
-    the same, and rank 1 receives from rank 2 alone in other steps                ->   culprit rank 1, at its receive
+    the same, and rank 1 receives from others than rank 0 in other steps          ->   culprit rank 1, at its receive
 
 The send that no rank receives must agree with the waiting receive in communicator, count and type. A send to the
 waiting rank must be of the same step. Its site must pair up with that of the receive somewhere in the run. Such a send
-proves nothing if the rank receives from the awaited sender in other steps. It proves nothing either if another rank
-makes more receives at this site in the step.
+proves nothing if the rank receives from the awaited sender in other steps.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 from dpsim.checks.blame.meetings import Partners
 from dpsim.checks.blame.steps import name_of
 from dpsim.checks.finding import Finding, Part, also, each, left_out_by
-from dpsim.checks.new_values import new_value
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import SITE, Transfer
 
@@ -43,7 +40,6 @@ def _decided(run_index: RunIndex, finding: Finding) -> Finding:
 
 
 def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
-    """Returns the finding, without the awaited sender as its culprit if another rank sent to the waiting rank."""
     awaited = None if finding.culprit is None else finding.culprit.rank
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
         if awaited not in (None, sender) or len(receives) <= len(sends):
@@ -53,28 +49,23 @@ def _wrong_source(run_index: RunIndex, finding: Finding) -> Finding:
         if stray is None:
             continue
         others = _sources(run_index, communicator, wanted)
-        if sender in others or (not others and _has_more(run_index, wanted)):
+        if sender in others:
             continue
         reason = f"rank {stray.rank} sent to rank {receiver} ({stray.record.site}, step {stray.step}), unreceived"
         message = also(*_without_guess(finding.message, sender), reason)
-        if others != {stray.rank}:
+        if not others:
             why = f"{reason}: rank {receiver} names the wrong rank, or rank {sender} owes a send"
             return replace(finding, message=message, culprit=None, ground=(), why=why)
-        new = new_value(run_index, wanted.step, {receiver: wanted.at})
-        if new:
-            return replace(finding, message=message, culprit=None, ground=(), why=new)
-        usual = f"rank {receiver} receives from rank {stray.rank} alone at {wanted.record.site} in other steps"
+        usual = f"rank {receiver} does not receive from rank {sender} at {wanted.record.site} in other steps"
         return replace(finding, message=message, culprit=run_index.culprit(wanted), ground=(reason, usual), why="")
     return finding
 
 
 def _without_guess(message: Part, sender: int) -> list[Part]:
-    """Returns the parts of a message, except that the awaited sender left out a call: another rank sent instead."""
     return [part for part in each(message) if left_out_by(part) != (sender,)]
 
 
 def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry | None:
-    """Returns the send of another rank to the waiting rank, which that rank could receive here, and does not."""
     partners = Partners(run_index)
     for (_, by, to), (sends, receives) in run_index.transfers.items():
         for stray in sends[len(receives) :] if to == wanted.rank and by != sender else ():
@@ -85,24 +76,12 @@ def _sent_by_another(run_index: RunIndex, wanted: Entry, sender: int) -> Entry |
 
 
 def _sources(run_index: RunIndex, communicator: str, wanted: Entry) -> set[int]:
-    """Returns the ranks from which the waiting rank received at this site in other steps."""
     return {
         sender
         for (name, sender, receiver), (_, receives) in run_index.transfers.items()
         if (name, receiver) == (communicator, wanted.rank)
         and any(one.step != wanted.step and one.raw[SITE] == wanted.raw[SITE] for one in receives)
     }
-
-
-def _has_more(run_index: RunIndex, wanted: Entry) -> bool:
-    """Returns whether another rank made more receives at this site in the step."""
-    made = Counter(
-        receiver
-        for (_, _, receiver), (_, receives) in run_index.transfers.items()
-        for one in receives
-        if (one.step, one.raw[SITE]) == (wanted.step, wanted.raw[SITE])
-    )
-    return max(made.values()) > made[wanted.rank]
 
 
 def _with_culprit(run_index: RunIndex, finding: Finding) -> Finding:

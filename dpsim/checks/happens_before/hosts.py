@@ -128,7 +128,6 @@ class HostState(HostPoint):
         self.marks[raw[EVENT]] = self._end(self.streams[raw[STREAM]], at)
 
     def _end(self, stream: StreamState, at: int) -> Signal:
-        """Returns a signal at the present end of a stream."""
         mark = Signal()
         stream.put(StreamState.mark, at, mark, self.clock)
         return mark
@@ -196,7 +195,6 @@ class HostState(HostPoint):
         meeting.mail.watches(self.rank, raw, self.clock, meeting.clocks, meeting.ready)
 
     def _end_of_journal(self, clock: Clock) -> None:
-        """Handles the end of the journal: the program finished, raised, died or hangs."""
         meeting = self.meeting
         meeting.mail.gone(self.rank, clock, meeting.clocks, meeting.ready)
 

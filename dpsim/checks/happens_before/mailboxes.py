@@ -129,7 +129,6 @@ class MailboxHistory:
         return [post for one in self.senders.values() for content, post in one.posts if content == message]
 
     def _take_any(self, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
-        """Handles a take of a message that may be any post with its content."""
         maybe = self._posts_of(message)
         late = next((post for post in maybe if post.clock is None), None)
         if late is not None and posts == "wait":
@@ -203,7 +202,6 @@ def _nth(one: SenderPosts, content: Any, at: int, number: int) -> int:
 
 
 def _find(one: SenderPosts, content: Any, at: int, end: int) -> int | None:
-    """Returns the index of the first post of that content, or None."""
     return next((number for number in range(at, end) if one.posts[number][0] == content), None)
 
 

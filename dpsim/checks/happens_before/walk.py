@@ -147,7 +147,6 @@ class _Scan(NamedTuple):
 
 
 def _scan(rank: int, journal: list[RawRecord], mail: MailOrder) -> _Scan:
-    """Collects the facts about a rank, and registers its posts."""
     lengths: dict[str | Lane, int] = {}
     groups: dict[int, int] = {}
     uses: dict[str, set[str]] = {}
@@ -187,7 +186,6 @@ def _scan(rank: int, journal: list[RawRecord], mail: MailOrder) -> _Scan:
 
 
 def _allocs(journal: list[RawRecord], threaded: bool) -> dict[str, int]:
-    """Returns the number of allocs of each thread."""
     if threaded:
         return Counter([raw[THREAD] for raw in journal if raw[KIND] == "alloc"])
     return {MAIN: [raw[KIND] for raw in journal].count("alloc")}

@@ -102,7 +102,6 @@ def test_a_step_that_all_ranks_finished_is_no_place_of_blame(guilty: bool) -> No
     finding = first(3, turns)
     assert blamed(finding) == ((2, 1) if guilty else None)
     assert guilty or "2 of 2 other steps" not in words(finding)
-    assert guilty or "no rank sent one in step 3; the last one came from rank 2" in finding.message
 
 
 @pytest.mark.parametrize("agreed", [True, False])

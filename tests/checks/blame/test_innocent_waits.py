@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from dpsim.contract.interface import Rank
-from tests.checks.blame.innocent import ONE, agree, blamed, first, found, grouped, words
+from tests.checks.blame.innocent import blamed, first, found, grouped, words
 from tests.programs import world_of
 
 
@@ -51,25 +51,6 @@ def test_a_key_is_owed_by_those_that_set_such_keys(setters: tuple[int, ...]) -> 
     for finding in found(world_of(len(setters), ["h"]), keys):
         assert finding.culprit is None
         assert "; rank 1 may owe it" in finding.message
-
-
-@pytest.mark.parametrize("lead", [1, 3])
-def test_the_leader_of_the_step_owes_the_message(lead: int) -> None:
-    """Rank 1 leads step 0. The leader of step 1 forgets rank 0."""
-
-    async def turns(rank: Rank) -> None:
-        for rank.step, own in enumerate((1, lead)):
-            await agree(rank, own)
-            if rank.rank == own:
-                for to in {0, 1, 2, 3} - {own} - ({0} if rank.step else set()):
-                    rank.send(to, "box", to, "tell")
-            else:
-                await rank.mailbox("box").get("hear")
-            await rank.host("h").all_gather(ONE, site="all")
-
-    text = " ".join(words(one) for one in found(world_of(4, ["h"]), turns))
-    assert f"rank {lead} may owe it" in text
-    assert f"directly or not, for rank {lead}" in text
 
 
 @pytest.mark.parametrize(("mistake", "culprit"), [

@@ -66,22 +66,6 @@ def test_a_step_that_the_program_did_not_set_was_not_reached(
     assert reached_place(made, 0, "died", steps_set=steps_set) == expected
 
 
-@pytest.mark.parametrize(("box", "expected"), [("spawn", (6, "spawn.#")), ("other", (5, "met.1"))])
-def test_a_message_is_owed_to_one_that_sleeps(box: str, expected: tuple[int, str]) -> None:
-    """Ranks 0 and 1 each have to wake one rank by a message. Rank 1 died before it woke rank 3, so the post is the op
-    that it reached.
-    """
-    made = Made(4)
-    made[0].step = made[1].step = 5
-    made[0].launch("met.first", "main")
-    made[1].launch("met.1", "main")
-    made[0].step = 6
-    made[0].add("post", "spawn.0", to=2, mailbox="spawn", content=None, where="here.py:1")
-    made[2].learned(made[2].take("idle", "spawn"), "go")
-    made[3].take("idle", box)
-    assert reached_place(made, 1, "finished", "died", "finished", "finished") == expected
-
-
 @pytest.mark.parametrize(("what", "expected"), [("die", (0, "c")), ("delay", (0, "b"))])
 def test_a_planted_death_has_a_record_of_its_op(what: str, expected: tuple[int, str]) -> None:
     made = Made(1)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsim.checks.blame import uneven
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, CommunicatorSpec, Fault, World
@@ -236,3 +237,30 @@ def test_a_hanging_thread_is_blamed_before_the_thread_that_waits_for_its_flag() 
     found = planted(world_of(3, hosts=["h"]), threaded, "hang", 1, "done.set", 1, thread="u1")
     assert found.culprit is not None
     assert (blamed(found), found.culprit.thread, found.culprit.site) == ((1, 1), "u1", "done.set")
+
+
+# ---- a pipeline with credits
+
+
+async def credited(rank: Rank) -> None:
+    """Rank 0 sends an item in each step, and rank 1 takes it two steps later."""
+    group = rank.host("h")
+    works = []
+    for rank.step in range(8):
+        if rank.rank == 0 and rank.step < 6:
+            works.append(group.send(np.ones(2, np.int32), 1, site="item.send"))
+        elif rank.rank == 1 and rank.step > 1:
+            await group.recv(2, "int32", 0, site="item.recv")
+    for work in works:
+        await work
+
+
+@pytest.mark.parametrize("look", [True, False])
+def test_a_raise_that_makes_numbers_of_calls_differ_is_the_cause(look: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers of calls of both ranks differ in each step, with and without the raise. The twin does not look at how
+    the calls pair up.
+    """
+    if not look:
+        monkeypatch.setattr(uneven, "_may_explain", lambda *_: True)
+    found = planted(world_of(2, hosts=["h"]), credited, "raise", 0, "item.send", 3)
+    assert (blamed(found) == (0, 3)) == look

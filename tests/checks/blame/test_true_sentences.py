@@ -61,7 +61,6 @@ def test_a_prediction_counts_calls_of_all_ranks_and_not_steps() -> None:
     found = first(2, ring(4, lambda rank: 4 if is_at(rank, 0, 1) else 2, lambda rank: 1 - rank.rank))
     line = "pass of rank 0: 2 elements in 7 of 7 other calls of all ranks where take had the same size"
     assert found.ground[0] == line
-    assert text(found.ground[-1]).endswith(" more comparisons of this kind")
 
 
 def test_a_send_to_another_rank_is_unreceived_though_that_rank_receives() -> None:

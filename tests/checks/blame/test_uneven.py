@@ -121,19 +121,6 @@ def test_a_death_is_no_victim() -> None:
     assert all(one.ground == () for one in found[1:])
 
 
-# ---- a side that made only one step
-
-
-def test_a_side_without_other_steps_is_odd_if_its_peer_acts_as_usual() -> None:
-    """Rank 1 made only one step, with one call more than rank 0. The step of rank 0 equals its other step, so rank 1 is
-    odd.
-    """
-    made = stages([8, 8, 8], twice(0, "hidden.receive"), until={1: 1})
-    found, culprit = primary(made)
-    assert (culprit.rank, culprit.step, culprit.site) == (1, 0, "hidden.receive")
-    assert text(found.message).startswith("rank 1 made 3 calls where rank 0 made 2 in step 0; ")
-
-
 def test_no_side_is_odd_if_neither_has_other_steps() -> None:
     made = stages([8, 8, 8], twice(0, "hidden.receive"), until={0: 1, 1: 1})
     [found] = made.findings("blocked", "blocked")
