@@ -26,9 +26,11 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
 class ForwardContext(NamedTuple):
-    """The parameters of a forward. `counts`: the tokens of each data-parallel rank. `capturing`: calls do not run.
+    """The parameters of a forward. The wrappers pass it down to all parts of the model.
 
-    `num_reqs`: the requests for attention; None: no metadata, as in a PIECEWISE capture (invariant I-CG-11).
+    `key`: the graph that the batch runs in. `num_reqs`: the requests for attention. With None, attention gets no
+    metadata and computes nothing, as in a PIECEWISE capture (invariant I-CG-11). `counts`: the tokens of each
+    data-parallel rank. `capturing`: whether a capture records the calls, so that they do not run.
     """
 
     mode: RuntimeMode

@@ -30,7 +30,9 @@ from dpsim.vllm.data_parallel.one_graph import refuse_other_mode
 
 
 class LocalBatch(NamedTuple):
-    """What one rank sends: its real tokens, those of the graph that it would run by itself, and the graph's mode."""
+    """What one rank sends. `num_tokens`: its real tokens. `num_tokens_padded`: the tokens of the graph that it would
+    run by itself, at least `num_tokens`. `mode`: the mode of this graph.
+    """
 
     num_tokens: int
     num_tokens_padded: int

@@ -31,7 +31,9 @@ from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 
 
 class LocalV2(NamedTuple):
-    """What one rank sends. `uniform_token_count`: the tokens of each of its requests, None if they differ."""
+    """What one rank sends. `uniform_token_count`: the tokens of each of its requests, None if they differ. `may_split`
+    and `may_skip_drafts`: what this rank permits. `need_eager`: its batch has to run without a graph.
+    """
 
     num_tokens: int
     num_reqs: int
