@@ -12,11 +12,13 @@ reads, and not during a search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from dpsim.campaign.calls import no_breakpoints, with_calls
 from dpsim.campaign.explored import Shown
 from dpsim.campaign.one_more import with_one_more
+from dpsim.campaign.repaired import repair_that_holds
 from dpsim.campaign.replay import Replayed
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.turns import turning_in_time, turning_of
@@ -24,6 +26,8 @@ from dpsim.checks.finding import Finding
 from dpsim.contract.world import Run
 from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.turning_text import no_return, to_swap
+from dpsim.diagnose.words import text
+from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.explore.turning import Turning
 from dpsim.runner import SIMULATION, Result
 from dpsim.scenario import Scenario
@@ -48,7 +52,10 @@ def _of_result(extras: Extras, result: Result, primary: Finding, base: Path | No
     found = None
     if result.run.backend == SIMULATION and sum(map(len, result.run.journals)) <= LONGEST:
         found = turning_in_time(Subject.of(result.scenario, base))
-    return _with(extras, result.run, found, with_one_more(result.scenario, primary, base))
+    extras = _with(extras, result.run, found, with_one_more(result.scenario, primary, base))
+    if result.run.backend != SIMULATION:
+        return extras
+    return _confirmed(extras, Subject.of(result.scenario, base), result.run, primary, None)
 
 
 def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario) -> Extras:
@@ -59,9 +66,12 @@ def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario)
     if shown.events is None:
         with no_breakpoints():
             found = None if shown.failure.in_time else turning_of(subject, shown.schedule)
-            shown.events = _with(NOTHING, shown.run, found, with_one_more(scenario, shown.findings[0]))
+            new = _with(NOTHING, shown.run, found, with_one_more(scenario, shown.findings[0]))
+            schedule = None if shown.failure.in_time else shown.schedule
+            shown.events = _confirmed(new, subject, shown.run, shown.findings[0], schedule)
     new = shown.events
-    return extras._replace(no_return=new.no_return, swap=new.swap, swaps=new.swaps, one_more=new.one_more)
+    events = extras._replace(no_return=new.no_return, swap=new.swap, swaps=new.swaps)
+    return events._replace(one_more=new.one_more, repair=new.repair)
 
 
 def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
@@ -71,7 +81,9 @@ def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
         return extras
     with no_breakpoints():
         found = _turning(replayed)
-        return _with(extras, run, found, with_one_more(scenario, findings[0], replayed.base))
+        extras = _with(extras, run, found, with_one_more(scenario, findings[0], replayed.base))
+        schedule = None if replayed.schedule is None else replayed.schedule.steps
+        return _confirmed(extras, Subject.of(scenario, replayed.base), run, findings[0], schedule)
 
 
 def events_of_replayed(replayed: Replayed) -> Extras:
@@ -88,6 +100,13 @@ def _turning(replayed: Replayed) -> Turning | None:
         return turning_of(subject, replayed.schedule.steps)
     in_time = replayed.noted is None and sum(map(len, replayed.run.journals)) <= LONGEST
     return turning_in_time(subject) if in_time else None
+
+
+def _confirmed(extras: Extras, subject: Subject, run: Run, primary: Finding, schedule: Sequence[str] | None) -> Extras:
+    """Adds the repair with which the run holds, if there is one. `schedule`: None for a timed run."""
+    follow = None if schedule is None else lambda: ScheduleReplay(schedule, strict=False, longest=subject.longest)
+    repair = repair_that_holds(subject, run, primary, follow)
+    return extras if repair is None else extras._replace(repair=text(repair.fact))
 
 
 def _with(extras: Extras, run: Run, found: Turning | None, more: Finding | None) -> Extras:

@@ -54,14 +54,19 @@ class At(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A fault breaks the protocol at one op of one rank: the rank leaves the call out, repeats it or changes it. Or the
-    rank dies there, raises in its program, or hangs with all its threads. No peer gets a message about it.
+    """A fault breaks the protocol at one op of one rank: the rank leaves the call out, repeats it or changes it, or makes
+    another call before it. Or the rank dies there, raises in its program, or hangs with all its threads. No peer gets a
+    message about it.
+
+    `change`: for `alter`, one of op, count, dtype, root, peer with its new value. For `insert`, the fields of the call
+    as its record has them (`dpsim.contract.ops.Collective`, `Transfer`). The rank does not wait for an inserted call,
+    and its contribution changes no sum, maximum or minimum. At the site "end", the call comes after the last op.
     """
 
-    kind: Literal["skip", "repeat", "alter", "die", "raise", "hang"]
+    kind: Literal["skip", "repeat", "alter", "insert", "die", "raise", "hang"]
     rank: int
     at: At
-    change: Mapping[str, Any] = {}  # alter: one of op, count, dtype, root
+    change: Mapping[str, Any] = {}
 
     def describe(self) -> str:
         change = "".join(f" {key} to {value}" for key, value in self.change.items())

@@ -17,12 +17,19 @@ from dpsim.contract.world import At, Fault
 
 NOWHERE = At()
 
+OPS_OF_A_CALL = 4
+"""An inserted call consists of fewer ops: two allocations, a kernel, and the call. Their ordinals are negative, because
+they shift no address.
+"""
+
 
 class FaultInjector(GraphRecords):
     """The part of a `Journal` that handles faults, delays and messages."""
 
     rank: int
     _sites: dict[str, Site]
+    _seqs: dict[Any, int]
+    inserted = 0
 
     @property
     def capture(self) -> Lawful | None:
@@ -66,8 +73,8 @@ class FaultInjector(GraphRecords):
 
     def dies(self, site: str, ordinal: int) -> bool:
         """Whether a fault lets the rank die or hang at this op of this thread. If so, none of its threads continues."""
-        fault = self._injections.fault(self.thread, site, ordinal) if self._injections else None
-        return fault is not None and fault.kind in ("die", "hang")
+        faults = self._injections.faults(self.thread, site, ordinal) if self._injections else ()
+        return any(fault.kind in ("die", "hang") for fault in faults)
 
     def killed(self, last: RawRecord | None) -> None:
         """A kill ended the rank after that record, its last."""
@@ -77,9 +84,7 @@ class FaultInjector(GraphRecords):
         fields = "kill", 0, (), None, None
         self._sink(("injected", step, thread, site, ordinal, "") + fields)  # noqa: RUF005
 
-    def _admit(
-        self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
-    ) -> list[Issue]:
+    def _admit(self, site: str, communicator: str | None, where: str, issue: Issue, stream: str | None) -> list[Issue]:
         """Returns the issues of a collective or transfer after faults: none, one or two."""
         if self.capture is not None and stream is None:
             self.capture.check(self, f"host {issue.op}", site)
@@ -87,38 +92,63 @@ class FaultInjector(GraphRecords):
             return [issue]
         ordinal, planted = self.ordinal, self._injections
         delay = self._meet(site, ordinal, where)
-        fault = planted.fault(self.thread, site, ordinal)
+        faults = [*planted.faults(self.thread, site, ordinal)]
         if communicator is not None:
+            seq = self._seqs[communicator]
             planted.come(None, communicator, seq)
             late = planted.collective_delay_ns(communicator, seq)
             if late:
                 self._inject("delay", site, ordinal, where, late, At(communicator=communicator, seq=seq))
                 delay += late
-            fault = fault or planted.collective_fault(communicator, seq)
+            faults += planted.collective_faults(communicator, seq)
         if delay:
             issue = issue._replace(delay_ns=delay)
-        if fault is None:
-            return [issue]
-        issues = planted.apply(fault, issue)
-        if issues != [issue]:  # the fault sets the value that the call already has
+        issues = [issue]
+        for fault in faults:
+            issues = self._after(fault, issues, site, ordinal, where)
+        return issues
+
+    def _after(self, fault: Fault, issues: list[Issue], site: str, ordinal: int, where: str) -> list[Issue]:
+        """Returns the issues of a call after one more of its faults. Raises if it stops the rank."""
+        planted = self._injections
+        after = [one for issue in issues for one in planted.apply(fault, issue)]
+        if after != issues:  # otherwise, the fault sets the value that the call already has
             self._apply(fault, site, ordinal, where)
         if fault.kind in STOPS:
             raise stop(fault, str(fault.at))
-        return issues
+        if fault.kind == "repeat":
+            for other in planted.faults(self.thread, site, ordinal + 1):
+                if other.kind == "skip":  # leaves the repetition out, which uses its ordinal
+                    self._apply(other, site, self._again(site), where)
+                    return issues
+        return after
 
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
         """Returns the delay of an op in ns, if the op can be late. Raises if a fault stops the rank here."""
         planted = self._injections
+        self._insert(site, ordinal, where)
         planted.come(self.thread, site, ordinal)
         self._send(site, ordinal, where)
         delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
         if delay:
             self._inject("delay", site, ordinal, where, delay)
-        fault = planted.fault(self.thread, site, ordinal)
-        if fault is not None and fault.kind in STOPS:
-            self._apply(fault, site, ordinal, where)
-            raise stop(fault, f"{site}[{ordinal}]")
+        for fault in planted.faults(self.thread, site, ordinal):
+            if fault.kind in STOPS:
+                self._apply(fault, site, ordinal, where)
+                raise stop(fault, f"{site}[{ordinal}]")
         return delay
+
+    def _insert(self, site: str, ordinal: int, where: str) -> None:
+        """Makes the calls that faults insert before this op."""
+        for fault in self._injections.faults(self.thread, site, ordinal):
+            if fault.kind == "insert":
+                self._apply(fault, site, ordinal, where)
+                own = self._sites.get(fault.change["site"]) or self._first(fault.change["site"])
+                step, count = self.step, own.count
+                self.inserted += 1
+                self.step, own.count = fault.change.get("step", step), -OPS_OF_A_CALL * self.inserted
+                self._injections.make(fault)
+                self.step, own.count, self.site, self.ordinal = step, count, site, ordinal
 
     def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
         """Sends the messages from outside that belong to this op."""

@@ -70,9 +70,7 @@ class GraphRecords(ABC):
         """Returns the delay of an op in ns."""
 
     @abstractmethod
-    def _admit(
-        self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
-    ) -> list[Issue]:
+    def _admit(self, site: str, communicator: str | None, where: str, issue: Issue, stream: str | None) -> list[Issue]:
         """Returns the issues of a collective or transfer after faults."""
 
     def keep(self, stream: str, graph: str, call: str, site: str, fields: Any, frame: FrameType) -> tuple[str, int]:
@@ -98,7 +96,7 @@ class GraphRecords(ABC):
         where = self._arrive(site, frame)
         if self.turn is not None:
             self._take_turn(site)
-        issues = self._admit(site, None, 0, where, issue, stream) if self._injections else [issue]
+        issues = self._admit(site, None, where, issue, stream) if self._injections else [issue]
         for number, one in enumerate(issues):
             self._keep(stream, graph, call, site, self._again(site) if number else self.ordinal, where, form(one))
         return where, issues

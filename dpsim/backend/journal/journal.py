@@ -178,8 +178,8 @@ class Journal(FaultInjector):
         where = self._arrive(site, _getframe(3))  # the program's frame is two calls above
         if self.turn is not None:
             self._take_turn(site, communicator)
+        issues = self._admit(site, communicator, where, issue, stream) if self.looks else [issue]
         seq = self._seqs[communicator]
-        issues = self._admit(site, communicator, seq, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:
             at = self._again(site) if again else self.ordinal
@@ -200,7 +200,7 @@ class Journal(FaultInjector):
         where = self._arrive(site, _getframe(3))
         if self.turn is not None:
             self._take_turn(site, communicator)
-        issues = self._admit(site, None, 0, where, issue, stream) if self.looks else [issue]
+        issues = self._admit(site, None, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:
             at = self._again(site) if again else self.ordinal
@@ -243,6 +243,8 @@ class Journal(FaultInjector):
     # ---- how the program ended
 
     def finished(self) -> None:
+        if self._injections:
+            self._insert("end", 0, "")
         self._sink(("finished", self.step, self.thread, "end", 0, ""))
 
     def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:

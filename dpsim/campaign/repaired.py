@@ -1,0 +1,121 @@
+"""Repaired: confirms a culprit by a run in which one of its calls is repaired.
+
+    repair = repair_that_holds(subject, run, findings[0], strategy)       # Repair, or None
+    text(repair.fact)           # "with all_reduce dp.agree made by rank 1 in step 5, the run holds"
+
+Real processes cannot do this. The simulation makes the same run again, with the call that the culprit left out, without
+the one that it made too often, or with the arguments of its peer (`dpsim.checks.blame.repairs`). If the run then holds,
+the accusation is confirmed. If a change of the partner's call helps as well, both are told.
+
+An inserted call has no contents, and the program does not get its result. So ranks may decide differently after it. If
+the first finding after an insertion is of such values, the call itself was repaired, and the sentence says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from dpsim.campaign.subject import Subject
+from dpsim.checks.blame.repairs import of_partners, repairs
+from dpsim.checks.classes import class_and_detail
+from dpsim.checks.finding import Fact, Finding, fact, matches
+from dpsim.checks.judge import judge, switch_off
+from dpsim.contract.schedule import Strategy
+from dpsim.contract.world import Fault, Run, Unended, World
+from dpsim.sim.backend import SimBackend
+
+MOST = 10
+"""The largest number of runs for an actor."""
+
+LOOKS = 1_000
+"""A repaired run stops after so many calls of its progress function, and one for each record of the failing run."""
+
+VALUES = ("DISAGREEMENT", "STALE", "UNDEFINED")
+"""Families of findings about values, which an inserted call may cause."""
+
+
+class _TooLong(Exception):
+    """Stops a repaired run that does not end."""
+
+
+class Repair(NamedTuple):
+    """The change of a call with which the run holds. `left`: the class of the finding about values that comes first
+    after it. `other`: the change of its partner's call with which the run holds as well.
+    """
+
+    fault: Fault
+    left: str = ""
+    other: Fault | None = None
+
+    @property
+    def fact(self) -> Fact:
+        """The repair and its effect."""
+        other = None if self.other is None else _way(self.other)
+        return fact("repaired", way=_way(self.fault), other=other, left=self.left)
+
+
+def _way(fault: Fault) -> Fact:
+    rank, call, change = fault.rank, str(fault.at), fault.change
+    if fault.kind == "insert":
+        return fact("with_call", op=change["op"], site=change["site"], rank=rank, step=change["step"])
+    if fault.kind == "skip":
+        return fact("without_call", call=call, rank=rank)
+    return fact(
+        "with_arguments", given=tuple(f"{name} {value}" for name, value in change.items()), call=call, rank=rank
+    )
+
+
+def repair_that_holds(
+    subject: Subject, run: Run, finding: Finding, strategy: Callable[[], Strategy] | None = None
+) -> Repair | None:
+    """Returns the first repair with which the run holds, or None. `strategy` makes the schedule of the failing run,
+    and has to tolerate other steps; None for a timed run.
+    """
+    found = _first(subject, run, finding, strategy)
+    if found is None:
+        return None
+    partners = (_first(subject, run, one, strategy) for one in of_partners(subject.world, run, finding))
+    other = next((one for one in partners if one is not None and len(one.left) <= len(found.left)), None)
+    return found if other is None else found._replace(other=other.fault)
+
+
+def _first(subject: Subject, run: Run, finding: Finding, strategy: Callable[[], Strategy] | None) -> Repair | None:
+    for fault in repairs(subject.world, run, finding)[:MOST]:
+        if not _takes_away(fault, subject.world):
+            again = replace(subject, world=replace(subject.world, faults=(*subject.world.faults, fault)))
+            left = _left(again, strategy, sum(map(len, run.journals)))
+            if left is not None and (not left or fault.kind == "insert"):
+                return Repair(fault, left)
+    return None
+
+
+def _takes_away(fault: Fault, world: World) -> bool:
+    """Whether a repair would leave out the call at which the scenario plants a fault, and the fault with it."""
+    return fault.kind == "skip" and any((one.rank, one.at) == (fault.rank, fault.at) for one in world.faults)
+
+
+def _left(subject: Subject, strategy: Callable[[], Strategy] | None, records: int) -> str | None:
+    """Returns the class of the first finding of a repaired run, which is about values; empty if it holds. None if it
+    fails otherwise.
+    """
+
+    def look(step: int) -> None:
+        nonlocal looks
+        looks += 1
+        if looks > LOOKS + records:
+            raise _TooLong
+
+    looks = 0
+    program, prepared = subject.fresh()()
+    try:
+        backend = SimBackend() if strategy is None else subject.backend(strategy())
+        run = backend.run_program(subject.world, program, prepared, look)
+    except (_TooLong, Unended, ValueError):  # the repaired program may refuse what it gets
+        return None
+    findings = switch_off(judge(subject.world, run, subject.switched_off), subject.switched_off)[0]
+    if run.lost or not findings:
+        return None if run.lost else ""
+    klass = findings[0].klass
+    return class_and_detail(klass)[0] if any(matches(klass, family) for family in VALUES) else None
