@@ -18,8 +18,8 @@ from dpsim.contract.world import At, Fault
 NOWHERE = At()
 
 OPS_OF_A_CALL = 4
-"""An inserted call consists of fewer ops: two allocations, a kernel, and the call. Their ordinals are negative, because
-they shift no address.
+"""The most ops of an inserted call: two allocations, a kernel, and the call. Their ordinals are negative, so that they
+shift no address.
 """
 
 
@@ -147,8 +147,10 @@ class FaultInjector(GraphRecords):
                 step, count = self.step, own.count
                 self.inserted += 1
                 self.step, own.count = fault.change.get("step", step), -OPS_OF_A_CALL * self.inserted
-                self._injections.make(fault)
-                self.step, own.count, self.site, self.ordinal = step, count, site, ordinal
+                try:
+                    self._injections.make(fault)
+                finally:
+                    self.step, own.count, self.site, self.ordinal = step, count, site, ordinal
 
     def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
         """Sends the messages from outside that belong to this op."""
