@@ -13,12 +13,13 @@ the first finding after an insertion is of such values, the call itself was repa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from dpsim.campaign.subject import Subject
-from dpsim.checks.blame.repairs import of_partners, repairs
+from dpsim.checks.blame.repairs import partners, repairs
 from dpsim.checks.classes import class_and_detail
 from dpsim.checks.finding import Fact, Finding, fact, matches
 from dpsim.checks.judge import judge, switch_off
@@ -73,22 +74,30 @@ def repair_that_holds(
     """Returns the first repair with which the run holds, or None. `strategy` makes the schedule of the failing run,
     and has to tolerate other steps; None for a timed run.
     """
-    found = _first(subject, run, finding, strategy)
+    world = subject.world
+    mine = [fault for fault in repairs(world, run, finding) if not _takes_away(fault, world)]
+    found = _first(subject, run, mine[:MOST], strategy)
     if found is None:
         return None
-    partners = (_first(subject, run, one, strategy) for one in of_partners(subject.world, run, finding))
-    other = next((one for one in partners if one is not None and len(one.left) <= len(found.left)), None)
+    lists = [repairs(world, run, one) for one in partners(world, run, finding)]
+    theirs = [fault for faults in zip_longest(*lists) for fault in faults if fault and not _takes_away(fault, world)]
+    other = _first(subject, run, theirs[:MOST], strategy)
     return found if other is None else found._replace(other=other.fault)
 
 
-def _first(subject: Subject, run: Run, finding: Finding, strategy: Callable[[], Strategy] | None) -> Repair | None:
-    for fault in repairs(subject.world, run, finding)[:MOST]:
-        if not _takes_away(fault, subject.world):
-            again = replace(subject, world=replace(subject.world, faults=(*subject.world.faults, fault)))
-            left = _left(again, strategy, sum(map(len, run.journals)))
-            if left is not None and (not left or fault.kind == "insert"):
-                return Repair(fault, left)
-    return None
+def _first(
+    subject: Subject, run: Run, faults: Sequence[Fault], strategy: Callable[[], Strategy] | None
+) -> Repair | None:
+    """Returns the first repair with which the run holds; else the first one after which only values differ."""
+    values = None
+    for fault in faults:
+        again = replace(subject, world=replace(subject.world, faults=(*subject.world.faults, fault)))
+        left = _left(again, strategy, sum(map(len, run.journals)))
+        if left == "":
+            return Repair(fault)
+        if left is not None and fault.kind == "insert":
+            values = values or Repair(fault, left)
+    return values
 
 
 def _takes_away(fault: Fault, world: World) -> bool:
