@@ -106,8 +106,8 @@ def _takes_away(fault: Fault, world: World) -> bool:
 
 
 def _left(subject: Subject, strategy: Callable[[], Strategy] | None, records: int) -> str | None:
-    """Returns the class of the first finding of a repaired run, which is about values; empty if it holds. None if it
-    fails otherwise.
+    """Returns the class of the first finding of a repaired run, if all its findings are about values; empty if it holds.
+    None if it fails otherwise.
     """
 
     def look(step: int) -> None:
@@ -126,5 +126,5 @@ def _left(subject: Subject, strategy: Callable[[], Strategy] | None, records: in
     findings = switch_off(judge(subject.world, run, subject.switched_off), subject.switched_off)[0]
     if run.lost or not findings:
         return None if run.lost else ""
-    klass = findings[0].klass
-    return class_and_detail(klass)[0] if any(matches(klass, family) for family in VALUES) else None
+    of_values = all(any(matches(one.klass, family) for family in VALUES) for one in findings)
+    return class_and_detail(findings[0].klass)[0] if of_values else None
