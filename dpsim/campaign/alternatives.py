@@ -1,4 +1,5 @@
-"""Alternatives: adds to a failure's report which change of the schedule, or which additional rank, would help.
+"""Alternatives: adds to a failure's report which change of the schedule or of a call, or which additional rank, would
+help.
 
     extras = of_result(extras, result, folder)              # of `dpsim run`
     extras = of_shown(extras, subject, shown, scenario)     # of a failure of an exploration
@@ -6,7 +7,7 @@
     extras = events_of_replayed(replayed)                   # of its picture
 
 The report names the events to swap so that the run finishes (`turns`). It also names the culprit in a world with one
-more rank (`one_more`). Both need further runs of the simulation. So commands compute them only for a report that a user
+more rank (`one_more`), and the change of its call with which the run holds (`repaired`). All need further runs of the simulation. So commands compute them only for a report that a user
 reads, and not during a search.
 """
 
@@ -33,7 +34,7 @@ from dpsim.runner import SIMULATION, Result
 from dpsim.scenario import Scenario
 
 LONGEST = 20_000
-"""The largest number of records of a timed run for which events to swap are searched."""
+"""The largest number of records of a run that is repaired, or of a timed one for which events to swap are searched."""
 
 
 def of_result(extras: Extras, result: Result, base: Path | None = None) -> Extras:
@@ -71,7 +72,7 @@ def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario)
             shown.events = _confirmed(new, subject, shown.run, shown.findings[0], schedule)
     new = shown.events
     events = extras._replace(no_return=new.no_return, swap=new.swap, swaps=new.swaps)
-    return events._replace(one_more=new.one_more, repair=new.repair)
+    return events._replace(one_more=new.one_more, repairs=new.repairs, sure=new.sure)
 
 
 def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
@@ -105,8 +106,10 @@ def _turning(replayed: Replayed) -> Turning | None:
 def _confirmed(extras: Extras, subject: Subject, run: Run, primary: Finding, schedule: Sequence[str] | None) -> Extras:
     """Adds the repair with which the run holds, if there is one. `schedule`: None for a timed run."""
     follow = None if schedule is None else lambda: ScheduleReplay(schedule, strict=False, longest=subject.longest)
-    repair = repair_that_holds(subject, run, primary, follow)
-    return extras if repair is None else extras._replace(repair=text(repair.fact))
+    repair = repair_that_holds(subject, run, primary, follow) if sum(map(len, run.journals)) <= LONGEST else None
+    if repair is None:
+        return extras
+    return extras._replace(repairs=tuple(map(text, repair.ways)), sure=text(repair.fact))
 
 
 def _with(extras: Extras, run: Run, found: Turning | None, more: Finding | None) -> Extras:

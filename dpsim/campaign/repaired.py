@@ -1,14 +1,16 @@
 """Repaired: confirms a culprit by a run in which one of its calls is repaired.
 
     repair = repair_that_holds(subject, run, findings[0], strategy)       # Repair, or None
-    text(repair.fact)           # "with all_reduce dp.agree made by rank 1 in step 5, the run holds"
+    text(repair.fact)           # "confirmed: with all_reduce dp.agree made by rank 1 in step 5, the run holds"
 
 Real processes cannot do this. The simulation makes the same run again, with the call that the culprit left out, without
 the one that it made too often, or with the arguments of its peer (`dpsim.checks.blame.repairs`). If the run then holds,
-the accusation is confirmed. If a change of the partner's call helps as well, both are told.
+the accusation is confirmed. If a change of the partner's call helps as well, both are told, and nobody is confirmed.
+The fault that the scenario plants stays. A search makes no such runs: only a report that a user reads does.
 
 An inserted call has no contents, and the program does not get its result. So ranks may decide differently after it. If
-the first finding after an insertion is of such values, the call itself was repaired, and the sentence says so.
+all findings after an insertion are of such values, or the first one blames the same rank in the same step, the call
+itself was repaired, and the sentence says so.
 """
 
 from __future__ import annotations
@@ -42,30 +44,34 @@ class _TooLong(Exception):
 
 
 class Repair(NamedTuple):
-    """The change of a call with which the run holds. `left`: the class of the finding about values that comes first
-    after it. `other`: the change of its partner's call with which the run holds as well.
+    """The change of a call with which the run holds. If there are two, the second one changes the call of a partner, so
+    neither of them confirms a culprit. `left`: the class of the first finding about values after a change, if some are
+    left.
     """
 
-    fault: Fault
+    faults: tuple[Fault, ...]
     left: str = ""
-    other: Fault | None = None
+
+    @property
+    def ways(self) -> tuple[Fact, ...]:
+        """What each run changed."""
+        return tuple(map(_way, self.faults))
 
     @property
     def fact(self) -> Fact:
         """The repair and its effect."""
-        other = None if self.other is None else _way(self.other)
-        return fact("repaired", way=_way(self.fault), other=other, left=self.left)
+        return fact("repaired" if len(self.faults) == 1 else "repaired_either", ways=self.ways, left=self.left)
 
 
 def _way(fault: Fault) -> Fact:
-    rank, call, change = fault.rank, str(fault.at), fault.change
+    rank, call = fault.rank, str(fault.at)
     if fault.kind == "insert":
-        return fact("with_call", op=change["op"], site=change["site"], rank=rank, step=change["step"])
+        op, site, step = (fault.change[key] for key in ("op", "site", "step"))
+        return fact("with_call", op=op, site=site, rank=rank, step=step)
     if fault.kind == "skip":
         return fact("without_call", call=call, rank=rank)
-    return fact(
-        "with_arguments", given=tuple(f"{name} {value}" for name, value in change.items()), call=call, rank=rank
-    )
+    given = tuple(f"{name} {value}" for name, value in fault.change.items() if value is not None)
+    return fact("with_arguments", given=given or ("no root",), call=call, rank=rank)
 
 
 def repair_that_holds(
@@ -82,7 +88,7 @@ def repair_that_holds(
     lists = [repairs(world, run, one) for one in partners(world, run, finding)]
     theirs = [fault for faults in zip_longest(*lists) for fault in faults if fault and not _takes_away(fault, world)]
     other = _first(subject, run, theirs[:MOST], strategy)
-    return found if other is None else found._replace(other=other.fault)
+    return found if other is None else Repair(found.faults + other.faults, found.left or other.left)
 
 
 def _first(
@@ -92,11 +98,11 @@ def _first(
     values = None
     for fault in faults:
         again = replace(subject, world=replace(subject.world, faults=(*subject.world.faults, fault)))
-        left = _left(again, strategy, sum(map(len, run.journals)))
+        left = _left(again, fault, strategy, sum(map(len, run.journals)))
         if left == "":
-            return Repair(fault)
-        if left is not None and fault.kind == "insert":
-            values = values or Repair(fault, left)
+            return Repair((fault,))
+        if left is not None:
+            values = values or Repair((fault,), left)
     return values
 
 
@@ -105,9 +111,9 @@ def _takes_away(fault: Fault, world: World) -> bool:
     return fault.kind == "skip" and any((one.rank, one.at) == (fault.rank, fault.at) for one in world.faults)
 
 
-def _left(subject: Subject, strategy: Callable[[], Strategy] | None, records: int) -> str | None:
-    """Returns the class of the first finding of a repaired run, if all its findings are about values; empty if it holds.
-    None if it fails otherwise.
+def _left(subject: Subject, fault: Fault, strategy: Callable[[], Strategy] | None, records: int) -> str | None:
+    """Returns the class of the first finding of a repaired run, if the values of the inserted call explain it; empty if
+    the run holds. None if it fails otherwise.
     """
 
     def look(step: int) -> None:
@@ -126,5 +132,16 @@ def _left(subject: Subject, strategy: Callable[[], Strategy] | None, records: in
     findings = switch_off(judge(subject.world, run, subject.switched_off), subject.switched_off)[0]
     if run.lost or not findings:
         return None if run.lost else ""
-    of_values = all(any(matches(one.klass, family) for family in VALUES) for one in findings)
-    return class_and_detail(findings[0].klass)[0] if of_values else None
+    return class_and_detail(findings[0].klass)[0] if _explains(fault, findings) else None
+
+
+def _explains(fault: Fault, findings: Sequence[Finding]) -> bool:
+    """Whether values that an inserted call does not bring explain the findings: all are about values, or the first one
+    blames its rank in its step.
+    """
+    if fault.kind != "insert":
+        return False
+    of_values = [any(matches(one.klass, family) for family in VALUES) for one in findings]
+    culprit = findings[0].culprit
+    own = culprit is not None and (culprit.ranks or (culprit.rank,), culprit.step) == ((fault.rank,), fault.change["step"])
+    return all(of_values) or (of_values[0] and own)

@@ -31,7 +31,8 @@ class Extras(NamedTuple):
     sentence. `schedule`: how the search found the failing schedule, and its steps. `next`: commands to type. `swaps`:
     the labels of the events of `swap`, in the order of the failing run, for the marks of a picture. `compare`: the file
     of the variant, and the advice to compare it with its base class. `shared`: that a rank of the run acts differently
-    alone. `repair`: the change of one of the culprit's calls with which the run holds.
+    alone. `repairs`: the changes of one call with which the run holds; two are of different ranks. `sure`: what they
+    say of the culprit.
     """
 
     no_return: str = ""
@@ -45,7 +46,8 @@ class Extras(NamedTuple):
     swaps: tuple[tuple[str, ...], ...] = ()
     compare: tuple[str, str] | None = None
     shared: str = ""
-    repair: str = ""
+    repairs: tuple[str, ...] = ()
+    sure: str = ""
 
 
 NOTHING = Extras()
@@ -63,18 +65,14 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
     def named(text: str) -> str:
         return text if run is None else in_words(run, text)
 
-    events = {
-        "no_return": extras.no_return,
-        "swap": extras.swap,
-        "one_more": extras.one_more,
-        "confirmed": extras.repair,
-    }
+    events = {"no_return": extras.no_return, "swap": extras.swap, "one_more": extras.one_more}
     return {
         "agreed": None if run is None else last_agreed(run, findings),
         "chain": [] if run is None or primary is None else [list(call) for call in chain_of(run, primary)],
         "waits": [] if run is None else [in_words(run, line) for line in waits(findings)],
         "ground": [] if primary is None else list(primary.grounds),
         **{key: (named(text) or None) for key, text in events.items()},
+        "repairs": [named(way) for way in extras.repairs],
         "shared": extras.shared or None,
         "variant": extras.variant or None,
         "unprotected": list(shown_unprotected(findings, extras)),

@@ -58,9 +58,13 @@ class Missing(NamedTuple):
 
 
 def repairs(world: World, run: Run, finding: Finding) -> list[Fault]:
-    """Returns the repairs of the culprit's calls at its site and step, the most likely first."""
+    """Returns the repairs of the culprit's calls at its site and step, the most likely first. None for an actor that
+    died or raised, because its end explains the finding.
+    """
     culprit = finding.culprit
     if culprit is None or culprit.ranks or finding.klass.partition(":")[0] not in REPAIRABLE:
+        return []
+    if run.ends[culprit.rank] in ("died", "raised"):
         return []
     own = [raw for raw in run.journals[culprit.rank] if _is_call(raw, culprit.site) and raw[STEP] == culprit.step]
     changes = [fault for raw in own for fault in _changes(run, culprit.rank, raw)]

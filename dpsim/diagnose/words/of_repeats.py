@@ -48,5 +48,6 @@ SENTENCES = {
     "with_call": "with {op} {site} made by rank {rank} in step {step}",
     "without_call": "without {call} of rank {rank}",
     "with_arguments": "with {given:join  and } in {call} of rank {rank}",
-    "repaired": "{way}{other:if , or *}, {left:if the next finding is *, because the inserted call has no contents|the run holds}",
+    "repaired": "confirmed: {ways}, {left:if the next finding is * (the inserted call has no contents)|the run holds}",
+    "repaired_either": "{ways:join , or }, the run holds{left:if  or * is next}: a change of either side helps",
 }

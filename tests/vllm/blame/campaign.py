@@ -3,10 +3,13 @@
     python -m tests.vllm.blame.campaign pp_tokens 1000 1450     # a table, and the causes of what is not right
     python -m tests.vllm.blame.campaign all 1000 1450           # a line for each family
     python -m tests.vllm.blame.campaign dbo 1000 1450 --shown 5 # and five worlds whose verdict is not right
+    python -m tests.vllm.blame.campaign all 1000 1040 --repaired        # and which repairs confirm a culprit
 
 The planted fault is the truth that verdicts are compared with. The campaign removes `injected` records from the
 journals before the checks run, so that no check can read the fault there. The campaign also judges each world without a
 fault, with its normal timing and with random delays; then the checks must accuse no rank.
+
+`tests.vllm.blame.confirmed` counts the repairs, which cost up to 20 runs of a world.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from dpsim.diagnose.injected import never_applied
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
+from tests.vllm.blame import confirmed
 from tests.vllm.blame.families import FAMILIES
 from tests.vllm.blame.plants import Planted, plant, slow, step_of
 
@@ -160,13 +164,15 @@ class Table(NamedTuple):
 def main(words: list[str]) -> None:
     """Runs the command.
 
-    Its words: a family or `all`, the first seed, the seed after the last, and optionally `--shown N`.
+    Its words: a family or `all`, the first seed, the seed after the last, and optionally `--shown N`, `--repaired`.
     """
     shown = int(words[words.index("--shown") + 1]) if "--shown" in words else 0
     name, low, high = words[:3]
     for family in FAMILIES if name == "all" else [name]:
         seen = list(rows(family, range(int(low), int(high))))
         print(Table.of(family, seen).line(), flush=True)
+        if "--repaired" in words:
+            print("\n".join(confirmed.lines(family, seen)), flush=True)
         if name == "all":
             continue
         by_kind: dict[str, Counter[str]] = {}
