@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsim.backend.journal.issue import Issue, plan
-from dpsim.contract.dtypes import NUMPY
+from dpsim.contract.dtypes import CARRIERS, NUMPY, as_bfloat16
 from dpsim.contract.world import Fault
 
 if TYPE_CHECKING:
@@ -25,25 +25,27 @@ if TYPE_CHECKING:
 def make_call(rank: JournaledRank, fault: Fault) -> None:
     """Makes the inserted call. Raises ValueError if the rank is no member of the communicator."""
     call = fault.change
-    site, issue, neutral = call["site"], _issue(call), _neutral(call)
+    site, issue = call["site"], _issue(call)
+    neutral = neutral_of(issue.dtype, issue.reduce)
     members = {one.name: one for one in (*rank.hosts.values(), *rank.devices.values())}
     group: Any = members.get(call["communicator"])
     if group is None:
-        raise ValueError(f"insert: {rank.journal.rank} is no member of {call['communicator']}")
+        raise ValueError(f"insert: rank {rank.journal.rank} is no member of {call['communicator']}")
     comes = issue.count if issue.peer is not None else issue.rules.count(issue.call, group.index, group.size)
     if group in rank.hosts.values():
-        array = np.full(issue.count, neutral, NUMPY[issue.dtype])
+        array = np.repeat(neutral, issue.count)
         begin, told = (group._transfer, issue) if issue.peer is not None else (group._collective, issue.call)
         begin(told, array, (comes,), site)
         return
     stream = rank.stream(call["stream"])
-    source = output = stream.alloc(issue.count, call["dtype"], site)
-    stream.launch(site, _fill, writes=[source], args=(neutral,))
+    source = output = stream.alloc(issue.count, issue.dtype, site)
+    carried = neutral.view(CARRIERS[issue.dtype]) if issue.dtype in CARRIERS else neutral
+    stream.launch(site, _fill, writes=[source], args=(carried[0].item(),))
     if issue.peer is not None:
         group._transfer(issue, source, stream, site)
         return
     if comes != issue.count:
-        output = stream.alloc(comes, call["dtype"], site)
+        output = stream.alloc(comes, issue.dtype, site)
     group._collective(issue.call, output, source, stream, site)
 
 
@@ -59,13 +61,20 @@ def _issue(call: Mapping[str, Any]) -> Issue:
     return plan(*fields, call.get("peer"))
 
 
-def _neutral(call: Mapping[str, Any]) -> Any:
-    """Returns the value that changes no sum, maximum or minimum."""
-    kind, reduce = np.dtype(NUMPY[call["dtype"]]), call.get("reduce")
-    if reduce in ("max", "min") and kind.kind in "iuf":
-        limits: Any = np.iinfo(kind) if kind.kind in "iu" else np.finfo(kind)
-        return (int if kind.kind in "iu" else float)(limits.min if reduce == "max" else limits.max)
-    return {"prod": 1, "band": -1}.get(str(reduce), 0)
+def neutral_of(dtype: str, reduce: str | None) -> np.ndarray[Any, Any]:
+    """Returns the element that changes no result of a reduction, as an array of one. An average has none: it gets a
+    zero.
+    """
+    bits = dtype == "bfloat16"
+    kind = np.dtype(np.float32) if bits else NUMPY[dtype]
+    value: Any = {"prod": 1, "band": True if kind.kind == "b" else -1}.get(str(reduce), 0)
+    if reduce in ("max", "min"):
+        least, most = (False, True) if kind.kind == "b" else (-np.inf, np.inf)
+        if kind.kind in "iu":
+            least, most = np.iinfo(kind).min, np.iinfo(kind).max
+        value = least if reduce == "max" else most
+    one = np.full(1, value, kind)
+    return as_bfloat16(one) if bits else one
 
 
 def _fill(array: Any, value: Any) -> None:

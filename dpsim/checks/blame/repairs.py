@@ -3,7 +3,7 @@
     repairs(world, run, finding)    # [Fault("insert", 1, At("dp.read", 3), {"op": "all_reduce", ...}), ...]
 
 A repair makes one call that the actor left out, leaves one out that it made, or changes an argument of one to that of a
-peer. The most likely ones come first. The fields of a call to insert are those of the peers' calls in this step; its
+peer. It restores what the actor does in other steps (`dpsim.checks.blame.restoring`). The most likely ones come first. The fields of a call to insert are those of the peers' calls in this step; its
 stream and peer are those of the actor's own calls at the site in other steps. It comes before the op that follows the
 call at a peer.
 
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from dpsim.checks.blame.restoring import restores
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.contract.collectives import COLLECTIVES
 from dpsim.contract.kinds import MEETS, NAMED
@@ -71,7 +72,8 @@ def repairs(world: World, run: Run, finding: Finding) -> list[Fault]:
     removals = [Fault("skip", culprit.rank, _at(raw)) for raw in reversed(own)]
     insertions = _insertions(world, run, culprit)
     missing = finding.klass.endswith("MISSING_RANK")
-    return [*changes, *(insertions + removals if missing else removals + insertions)]
+    faults = [*changes, *(insertions + removals if missing else removals + insertions)]
+    return [fault for fault in faults if restores(run, fault)]
 
 
 def partners(world: World, run: Run, finding: Finding) -> list[Finding]:
