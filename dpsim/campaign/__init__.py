@@ -25,6 +25,7 @@ A file imports only files that are listed above it:
     against.py    runs an explored world on another backend, and looks the outcomes up
     coverage.py   counts what worlds reached of all that programs declare
     one_more.py   runs the same world with one more rank, to find a culprit by majority
+    repaired.py   runs the same world with one call of the culprit repaired
     turns.py      finds which events to swap so that a failing run finishes, and the point of no return
     alternatives.py  adds these two to the report of a failure
     units.py      executes a unit (some schedules of a world) in any process, and merges the results

@@ -143,5 +143,8 @@ def _explains(fault: Fault, findings: Sequence[Finding]) -> bool:
         return False
     of_values = [any(matches(one.klass, family) for family in VALUES) for one in findings]
     culprit = findings[0].culprit
-    own = culprit is not None and (culprit.ranks or (culprit.rank,), culprit.step) == ((fault.rank,), fault.change["step"])
+    own = culprit is not None and (culprit.ranks or (culprit.rank,), culprit.step) == (
+        (fault.rank,),
+        fault.change["step"],
+    )
     return all(of_values) or (of_values[0] and own)

@@ -224,7 +224,9 @@ class KillSpec(StrictModel):
         return Kill(rank, self.time, None if self.at is None else self.at.at(), self.partial, self.loses_mail)
 
 
-AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Insert | Die | Raise | Hang | KillSpec, Field(discriminator="kind")]
+AnyFault: TypeAlias = Annotated[
+    Skip | Repeat | Alter | Insert | Die | Raise | Hang | KillSpec, Field(discriminator="kind")
+]
 
 
 class DelaySpec(StrictModel):

@@ -70,7 +70,11 @@ class InsertedCall(StrictModel):
         may |= {"sizes"} if self.op in SIZED else set()
         given = {key for key in OWN_KEYS if getattr(self, key) not in (None, ())}
         refuse(
-            *(Problem((key,), f"a call of {self.op} has no {key}; leave it out") for key in OWN_KEYS if key in given - may),
+            *(
+                Problem((key,), f"a call of {self.op} has no {key}; leave it out")
+                for key in OWN_KEYS
+                if key in given - may
+            ),
             *(Problem((), f"a call of {self.op} needs {key}") for key in sorted(needs - given)),
         )
         return self

@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsim.backend.calls.inserted import neutral_of
 from dpsim.checks.judge import judge
+from dpsim.contract.collectives.reductions import REDUCTIONS
+from dpsim.contract.dtypes import as_float32, numpy_dtype
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP
+from dpsim.contract.program import Program
 from dpsim.contract.world import At, Fault, Run
 from dpsim.sim.backend import SimBackend
 from tests import programs
@@ -45,9 +49,9 @@ def test_an_inserted_call_pairs_up_with_those_of_the_peers(name: str, device: bo
 
 @pytest.mark.parametrize("at", [BEFORE_NEXT, At("next", 2), At("end", 0)], ids=str)
 def test_a_place_that_comes_too_late_does_not_help(at: At) -> None:
-    """Rank 0 waits in its call. So rank 1 must make its own before it waits for rank 0 elsewhere."""
+    """Rank 0 waits in its call. So rank 1 must make its own before its next call of the same communicator."""
     fault = insert("all_reduce", at)
-    assert run("all_reduce", False, fault).finished == (at == BEFORE_NEXT)
+    assert (classes(run("all_reduce", False, fault), fault) == []) == (at == BEFORE_NEXT)
 
 
 async def ends_early(rank: Rank) -> None:
@@ -74,15 +78,17 @@ def test_an_inserted_call_shifts_no_address() -> None:
     inserted = [raw for raw in own if raw[1] < 0]
     assert [step for step, _ in inserted] == [1]
     assert own == [(0, 0), *inserted, (2, 1)]
-    altered = [raw[STEP] for raw in ran.journals[1] if raw[KIND] == "injected" and raw[ORDINAL] == 1 and raw[SITE] == "odd"]
+    altered = [
+        raw[STEP] for raw in ran.journals[1] if raw[KIND] == "injected" and raw[ORDINAL] == 1 and raw[SITE] == "odd"
+    ]
     assert altered == [2]
 
 
 @pytest.mark.parametrize(("given", "step"), [({}, 1), ({"step": 7}, 7)])
 def test_an_inserted_call_has_the_present_step_or_the_given_one(given: dict[str, int], step: int) -> None:
     ran = run("all_reduce", False, insert("all_reduce", BEFORE_NEXT, **given))
-    assert [raw[STEP] for raw in ran.journals[1] if raw[ORDINAL] < 0] == [step]
-    assert [raw[STEP] for raw in ran.journals[1] if raw[SITE] == "next"][1] == 1
+    assert [raw[STEP] for raw in ran.journals[1] if raw[SITE] == "odd" and raw[ORDINAL] < 0] == [step]
+    assert [raw[STEP] for raw in ran.journals[1] if (raw[KIND], raw[SITE]) == ("collective", "next")] == [0, 1, 2]
 
 
 def test_two_insertions_and_another_fault_at_one_address_all_apply() -> None:
@@ -95,10 +101,6 @@ def test_two_insertions_and_another_fault_at_one_address_all_apply() -> None:
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "float32", "bfloat16", "bool"])
 @pytest.mark.parametrize("reduce", ["sum", "max", "min", "prod", "band"])
 def test_the_contribution_changes_no_reduction(dtype: str, reduce: str) -> None:
-    from dpsim.backend.calls.inserted import neutral_of
-    from dpsim.contract.collectives.reductions import REDUCTIONS
-    from dpsim.contract.dtypes import as_float32, numpy_dtype
-
     if reduce == "band" and "float" in dtype:
         pytest.skip("no bits of floating-point numbers are reduced")
     one = neutral_of(dtype, reduce)
@@ -110,23 +112,27 @@ def test_the_contribution_changes_no_reduction(dtype: str, reduce: str) -> None:
         assert apply(other, brings) == other
 
 
-async def in_a_thread(rank: Rank) -> None:
-    async def beside(own: Rank) -> None:
-        await own.host("dp_cpu").all_reduce(np.full(4, 7, np.int32), site="odd")
-        if own.rank == 0:
-            await own.host("dp_cpu").all_reduce(np.full(4, 7, np.int32), site="odd")
-        await own.sleep(1_000, site="rest")
+class InAThread(Program[Any]):
+    threaded = True
 
-    await rank.thread("beside", beside).join()
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await rank.start("beside", beside).join("joined")
+
+
+async def beside(own: Rank) -> None:
+    for _ in range(2 - own.rank):
+        await own.host("dp_cpu").all_reduce(np.full(4, 7, np.int32), site="odd")
+    await own.sleep(1_000, site="rest")
 
 
 @pytest.mark.parametrize("site", ["rest", "end"])
 def test_a_call_is_inserted_in_another_thread(site: str) -> None:
     fault = insert("all_reduce", At(site, 0, thread="beside"))
-    ran = programs.run(world(fault), in_a_thread)
+    ran = SimBackend().run_program(world(fault), InAThread(), None)
     assert ran.finished
     assert not judge(world(fault), ran)
-    assert not programs.run(world(), in_a_thread).finished
+    assert not SimBackend().run_program(world(), InAThread(), None).finished
 
 
 async def captures(rank: Rank) -> None:

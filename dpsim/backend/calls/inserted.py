@@ -67,13 +67,11 @@ def neutral_of(dtype: str, reduce: str | None) -> np.ndarray[Any, Any]:
     """
     bits = dtype == "bfloat16"
     kind = np.dtype(np.float32) if bits else NUMPY[dtype]
-    value: Any = {"prod": 1, "band": True if kind.kind == "b" else -1}.get(str(reduce), 0)
-    if reduce in ("max", "min"):
-        least, most = (False, True) if kind.kind == "b" else (-np.inf, np.inf)
-        if kind.kind in "iu":
-            least, most = np.iinfo(kind).min, np.iinfo(kind).max
-        value = least if reduce == "max" else most
-    one = np.full(1, value, kind)
+    least, most = (False, True) if kind.kind == "b" else (-np.inf, np.inf)
+    if kind.kind in "iu":
+        least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    all_bits = -1 if kind.kind == "i" else most
+    one = np.full(1, {"prod": 1, "band": all_bits, "max": least, "min": most}.get(str(reduce), 0), kind)
     return as_bfloat16(one) if bits else one
 
 

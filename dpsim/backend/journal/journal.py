@@ -254,6 +254,8 @@ class Journal(FaultInjector):
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
         """Records that a thread other than main ended or raised. Returns its exception as text."""
+        if self._injections and error is None:
+            self._insert("end", self.visits("end"), "")
         self.about = "thread", self.thread, "end"
         self.come("end")
         self._has_turn, self.about = "", REST

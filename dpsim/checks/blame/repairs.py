@@ -237,9 +237,7 @@ def _places(run: Run, culprit: Culprit, like: RawRecord, missing: Missing) -> li
     return [*dict.fromkeys(places)]
 
 
-def _as_at_the_peer(
-    run: Run, culprit: Culprit, missing: Missing, own: Sequence[RawRecord]
-) -> Iterator[RawRecord]:
+def _as_at_the_peer(run: Run, culprit: Culprit, missing: Missing, own: Sequence[RawRecord]) -> Iterator[RawRecord]:
     """Yields the actor's op that corresponds to the one after the missing call at the peer, if there is one."""
     met = missing.met
     theirs = [
