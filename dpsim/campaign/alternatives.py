@@ -7,8 +7,8 @@ help.
     extras = events_of_replayed(replayed)                   # of its picture
 
 The report names the events to swap so that the run finishes (`turns`). It also names the culprit in a world with one
-more rank (`one_more`), and the change of its call with which the run holds (`repaired`). All need further runs of the simulation. So commands compute them only for a report that a user
-reads, and not during a search.
+more rank (`one_more`), and the change of its call with which the run holds (`repaired`). All need further runs of the
+simulation. So commands compute them only for a report that a user reads, and not during a search.
 """
 
 from __future__ import annotations

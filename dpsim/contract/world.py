@@ -54,7 +54,7 @@ class At(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A fault breaks the protocol at one op of one rank: the rank leaves the call out, repeats it or changes it, or makes
+    """A fault breaks the protocol at one op of one rank: the rank leaves the call out, repeats it, changes it, or makes
     another call before it. Or the rank dies there, raises in its program, or hangs with all its threads. No peer gets a
     message about it.
 

@@ -3,8 +3,9 @@
     faults:
       - {kind: insert, rank: 1, at: {site: dp.read, ordinal: 3}, call: {communicator: dp_cpu, op: all_reduce, count: 8}}
 
-The rank makes the call before its op at that address, and does not wait for the result. Its contribution changes no sum,
-maximum, minimum or product. So the fault shows what one call too many does, and whether a missing call explains a hang.
+The rank makes the call before its op at that address, and does not wait for the result. Its contribution changes no
+sum, maximum, minimum or product. So the fault shows what one call too many does, and whether a missing call explains a
+hang.
 `InsertedCall` refuses keys that do not belong to the op. `wrong_insertions` compares the call with the world.
 """
 

@@ -238,6 +238,7 @@ class Wiring:
         for one in self._shared:
             one.look = _nothing
             del one.injections.post, one.injections.make
+            one.injections.begun.clear()
             one.threads.clear()
         self.boxes.close()
         self.notices.close()

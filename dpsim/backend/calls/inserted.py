@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from dpsim.backend.calls.rank import JournaledRank
 
 
-def make_call(rank: JournaledRank, fault: Fault) -> None:
-    """Makes the inserted call. Raises ValueError if the rank is no member of the communicator."""
+def make_call(rank: JournaledRank, fault: Fault) -> object:
+    """Makes the inserted call. Returns what a program would await, or None for a device. Raises ValueError if the rank
+    is no member of the communicator.
+    """
     call = fault.change
     site, issue = call["site"], _issue(call)
     neutral = neutral_of(issue.dtype, issue.reduce)
@@ -35,18 +37,16 @@ def make_call(rank: JournaledRank, fault: Fault) -> None:
     if group in rank.hosts.values():
         array = np.repeat(neutral, issue.count)
         begin, told = (group._transfer, issue) if issue.peer is not None else (group._collective, issue.call)
-        begin(told, array, (comes,), site)
-        return
+        return begin(told, array, (comes,), site)
     stream = rank.stream(call["stream"])
     source = output = stream.alloc(issue.count, issue.dtype, site)
     carried = neutral.view(CARRIERS[issue.dtype]) if issue.dtype in CARRIERS else neutral
     stream.launch(site, _fill, writes=[source], args=(carried[0].item(),))
     if issue.peer is not None:
-        group._transfer(issue, source, stream, site)
-        return
+        return group._transfer(issue, source, stream, site)
     if comes != issue.count:
         output = stream.alloc(comes, issue.dtype, site)
-    group._collective(issue.call, output, source, stream, site)
+    return group._collective(issue.call, output, source, stream, site)
 
 
 def _issue(call: Mapping[str, Any]) -> Issue:

@@ -148,7 +148,7 @@ class FaultInjector(GraphRecords):
                 self.inserted += 1
                 self.step, own.count = fault.change.get("step", step), -OPS_OF_A_CALL * self.inserted
                 try:
-                    self._injections.make(fault)
+                    self._injections.begun.append(self._injections.make(fault))
                 finally:
                     self.step, own.count, self.site, self.ordinal = step, count, site, ordinal
 

@@ -82,8 +82,10 @@ class Injections:
         """For a call at a store, by thread, site and ordinal: the call that the store serves before it."""
         self.post: Callable[[int, Message], None] = lambda number, message: None
         """Sends a message from outside. The backend sets it."""
-        self.make: Callable[[Fault], None] = lambda fault: None
-        """Makes an inserted call. The rank sets it."""
+        self.make: Callable[[Fault], object] = lambda fault: None
+        """Makes an inserted call, and returns what the program would await. The rank sets it."""
+        self.begun: list[object] = []
+        """What `make` returned. A transfer of gloo needs it until it is over."""
 
     def __bool__(self) -> bool:
         return bool(self._faults or self._delays or self._kills or self._messages)

@@ -3,9 +3,9 @@
     repairs(world, run, finding)    # [Fault("insert", 1, At("dp.read", 3), {"op": "all_reduce", ...}), ...]
 
 A repair makes one call that the actor left out, leaves one out that it made, or changes an argument of one to that of a
-peer. It restores what the actor does in other steps (`dpsim.checks.blame.restoring`). The most likely ones come first. The fields of a call to insert are those of the peers' calls in this step; its
-stream and peer are those of the actor's own calls at the site in other steps. It comes before the op that follows the
-call at a peer.
+peer. It restores what the actor does in other steps (`dpsim.checks.blame.restoring`). The most likely ones come first.
+The fields of a call to insert are those of the peers' calls in this step; its stream and peer are those of the actor's
+own calls at the site in other steps. It comes before the op that follows the call at a peer.
 
 In a call of two actors, a change of either one may help. `partners` accuses the other one, so that both are tried.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from dpsim.checks.blame.restoring import restores
@@ -175,7 +176,7 @@ def _missing(world: World, run: Run, culprit: Culprit, like: RawRecord) -> list[
             if met[STEP] == culprit.step and (like[KIND] == "transfer" or met[OP] == like[OP]):
                 call = _fields(world, run, culprit.rank, met) | kept
                 one = Missing(2 * abs(index - first) + (met[SITE] != culprit.site), call, other, met)
-                if (before := found.setdefault(repr(call), one)).far > one.far:
+                if found.setdefault(repr(call), one).far > one.far:
                     found[repr(call)] = one
     return [*found.values()]
 
@@ -228,7 +229,7 @@ def _places(run: Run, culprit: Culprit, like: RawRecord, missing: Missing) -> li
     journal = run.journals[culprit.rank]
     own = [raw for raw in journal if raw[THREAD] == culprit.thread and raw[KIND] in NAMED]
     taken = [raw for raw in own if _is_like(raw, like) and raw[SEQ] == missing.met[SEQ] and raw[OP] == like[OP]]
-    following = {after[SITE] for raw, after in zip(own, own[1:], strict=False) if raw[SITE] == culprit.site}
+    following = {after[SITE] for raw, after in pairwise(own) if raw[SITE] == culprit.site}
     usual = [raw for raw in own if raw[STEP] == culprit.step and raw[SITE] in following][:3]
     later = [raw for raw in own if raw[STEP] > culprit.step][:1]
     places = [_at(raw) for raw in (*_as_at_the_peer(run, culprit, missing, own), *taken, *usual, *later, *own[-1:])]

@@ -2,9 +2,9 @@
 
     python -m tests.vllm.blame.campaign all 1000 1040 --repaired
 
-A rank that dies, raises or hangs by itself makes no wrong call, so it has no repair and is counted apart. For each world
-whose culprit is right, the campaign also accuses another rank of the same site, in the same step. A repair of that rank
-must not confirm it.
+A rank that dies, raises or hangs by itself makes no wrong call, so it has no repair and is counted apart. For each
+world whose culprit is right, the campaign also accuses another rank of the same site, in the same step. A repair of
+that rank must not confirm it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tests.vllm.blame.campaign import Row
 
 RESULTS = ("confirmed", "confirmed but for values", "two hold", "not confirmed", "stopped by itself")
-"""What the repairs of a culprit give. "confirmed but for values": the inserted call has no contents, so the next finding
-is about values. "two hold": so does a change of the partner's call.
+"""What the repairs of a culprit give. "confirmed but for values": the next finding is about values, because the inserted
+call has no contents. "two hold": so does a change of the partner's call.
 """
 
 
@@ -70,7 +70,8 @@ def broken(subject: Subject) -> Run:
 
 def innocent(world: World, row: Row) -> Finding | None:
     """Returns the finding of a world with the first rank as its culprit that has no fault, or None."""
-    assert row.primary is not None and row.primary.culprit is not None
+    assert row.primary is not None
+    assert row.primary.culprit is not None
     others = [rank for rank in range(world.size) if rank != row.planted.fault.rank]
     return replace(row.primary, culprit=replace(row.primary.culprit, rank=others[0])) if others else None
 
