@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tests.vllm.blame.campaign import Row
 
 RESULTS = ("confirmed", "confirmed but for values", "two hold", "not confirmed", "stopped by itself")
-"""What the repairs of a culprit give. "confirmed but for values": the next finding is about values, because the inserted
-call has no contents. "two hold": so does a change of the partner's call.
+"""What the repairs of a culprit give. "confirmed but for values": the next finding is about values, because the
+inserted call has no contents. "two hold": so does a change of the partner's call.
 """
 
 
