@@ -237,12 +237,16 @@ BAD_FILES = [
     ),
     Bad(
         "an inserted broadcast from a root outside",
-        fault("kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {communicator: world_cpu, op: gather, root: §7}"),
+        fault(
+            "kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {communicator: world_cpu, op: gather, root: §7}"
+        ),
         ("faults[0].call.root: rank 7 is not in the communicator world_cpu",),
     ),
     Bad(
         "an inserted collective with a peer",
-        fault("kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {communicator: world_cpu, op: barrier, peer: §0}"),
+        fault(
+            "kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {communicator: world_cpu, op: barrier, peer: §0}"
+        ),
         ("faults[0].call.peer: a call of barrier has no peer; leave it out",),
     ),
     Bad(
