@@ -69,8 +69,14 @@ class Fault(NamedTuple):
     change: Mapping[str, Any] = {}
 
     def describe(self) -> str:
-        change = "".join(f" {key} to {value}" for key, value in self.change.items())
-        return f"{self.kind}{change}"
+        return fault_text(self.kind, self.change)
+
+
+def fault_text(kind: str, change: Mapping[str, Any]) -> str:
+    """Returns a fault in words: "skip", "alter count to 9", "insert all_reduce on dp_cpu"."""
+    if kind == "insert":
+        return f"insert {change['op']} on {change['communicator']}"
+    return kind + "".join(f" {key} to {value}" for key, value in change.items())
 
 
 class Delay(NamedTuple):

@@ -38,7 +38,7 @@ from dpsim.contract.ops import (
 )
 from dpsim.contract.rules.replay_frame import MADE, replay_at, within
 from dpsim.contract.words import counted, did_you_mean, nearest
-from dpsim.contract.world import At, Kill, Message, Run, World
+from dpsim.contract.world import At, Kill, Message, Run, World, fault_text
 
 REPLAYED = MADE | {"replay"}
 
@@ -114,8 +114,7 @@ def injection_text(record: Injected) -> str:
     if record.what == "message":
         (_, to), (_, mailbox), (_, content) = record.change
         return f"message {content!r} to {mailbox} of rank {to}"
-    text = f"delay {_exactly(record.ns)}" if record.what == "delay" else record.what
-    text += "".join(f" {field} to {value}" for field, value in record.change)
+    text = f"delay {_exactly(record.ns)}" if record.what == "delay" else fault_text(record.what, dict(record.change))
     return text if record.communicator is None else f"{text} at {record.communicator} #{record.seq}"
 
 
