@@ -50,7 +50,9 @@ class At(NamedTuple):
         thread = "" if self.thread == MAIN else f"{self.thread} "
         if self.site is None:
             return f"the start of {self.thread}" if thread else "the start"
-        return f"{thread}{self.site}" if self.ordinal is None else f"{thread}{self.site}[{self.ordinal}]"
+        if self.ordinal is None or self.ordinal < 0:  # a call that a fault inserted has a negative ordinal
+            return f"{thread}{self.site}" if self.ordinal is None else f"{thread}the inserted {self.site}"
+        return f"{thread}{self.site}[{self.ordinal}]"
 
 
 class Fault(NamedTuple):

@@ -5,6 +5,8 @@ A `Journal` looks up faults and delays for each op, by its address. `Injections`
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dpsim.backend.journal.call_site import Site
@@ -12,14 +14,14 @@ from dpsim.backend.journal.graph_records import GraphRecords, Lawful
 from dpsim.backend.journal.injection import STOPS, stop
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.gates import Address, Gate
-from dpsim.contract.ops import ORDINAL, SITE, STEP, THREAD, RawRecord
+from dpsim.contract.ops import ORDINAL, SITE, STEP, THREAD, WHERE, RawRecord
 from dpsim.contract.world import At, Fault
 
 NOWHERE = At()
 
 OPS_OF_A_CALL = 4
-"""The most ops of an inserted call: two allocations, a kernel, and the call. Their ordinals are negative, so that they
-shift no address.
+"""The most ops of an inserted call: two allocations, a kernel, and the call. Their ordinals are negative, because they
+must shift no address.
 """
 
 
@@ -144,13 +146,15 @@ class FaultInjector(GraphRecords):
             if fault.kind == "insert":
                 self._apply(fault, site, ordinal, where)
                 own = self._sites.get(fault.change["site"]) or self._first(fault.change["site"])
-                step, count = self.step, own.count
+                step, count, sink = self.step, own.count, self._sink
                 self.inserted += 1
                 self.step, own.count = fault.change.get("step", step), -OPS_OF_A_CALL * self.inserted
+                self._sink = partial(_placed, sink, where)
                 try:
                     self._injections.begun.append(self._injections.make(fault))
                 finally:
-                    self.step, own.count, self.site, self.ordinal = step, count, site, ordinal
+                    self.step, own.count, self._sink = step, count, sink
+                    self.site, self.ordinal = site, ordinal
 
     def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
         """Sends the messages from outside that belong to this op."""
@@ -175,3 +179,8 @@ class FaultInjector(GraphRecords):
         """Writes the record of an applied fault or delay. `at`: the address that the scenario used."""
         fields = what, ns, change, at.communicator, at.seq
         self._sink(("injected", self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005
+
+
+def _placed(sink: Callable[[RawRecord], None], where: str, raw: RawRecord) -> None:
+    """Writes the record of an inserted call, at the place of the op before which it comes."""
+    sink((*raw[:WHERE], where, *raw[WHERE + 1 :]))
