@@ -116,13 +116,14 @@ def _left(subject: Subject, fault: Fault, strategy: Callable[[], Strategy] | Non
     the run holds. None if it fails otherwise.
     """
 
+    looks = 0
+
     def look(step: int) -> None:
         nonlocal looks
         looks += 1
         if looks > LOOKS + records:
             raise _TooLong
 
-    looks = 0
     program, prepared = subject.fresh()()
     try:
         backend = SimBackend() if strategy is None else subject.backend(strategy())

@@ -74,10 +74,12 @@ class LeavesOut(Program[Any]):
                 sizes = ((0, 1), (0, 2)) if rank.rank == 0 else ((2, 0), (1, 0))
                 got = group.all_to_all(mine[: sum(sizes[0])], source_sizes=sizes[0], output_sizes=sizes[1], site="odd")
             case "barrier":
-                return await group.barrier(site="odd")
+                await group.barrier(site="odd")
+                return
             case _:
                 if (name == "recv") == (rank.rank == 0):
-                    return await group.send(mine, 1 - rank.rank, site="odd")
+                    await group.send(mine, 1 - rank.rank, site="odd")
+                    return
                 got = group.recv(4, "int32", 1 - rank.rank, site="odd")
         learned = await got
         if rank.step == 1 and rank.rank == 0:

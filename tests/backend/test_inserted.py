@@ -85,7 +85,7 @@ def test_an_inserted_call_shifts_no_address() -> None:
 
 
 @pytest.mark.parametrize(("given", "step"), [({}, 1), ({"step": 7}, 7)])
-def test_an_inserted_call_has_the_present_step_or_the_given_one(given: dict[str, int], step: int) -> None:
+def test_an_inserted_call_has_the_present_step_or_the_given_one(given: dict[str, Any], step: int) -> None:
     ran = run("all_reduce", False, insert("all_reduce", BEFORE_NEXT, **given))
     assert [raw[STEP] for raw in ran.journals[1] if raw[SITE] == "odd" and raw[ORDINAL] < 0] == [step]
     assert [raw[STEP] for raw in ran.journals[1] if (raw[KIND], raw[SITE]) == ("collective", "next")] == [0, 1, 2]

@@ -29,8 +29,8 @@ def make_call(rank: JournaledRank, fault: Fault) -> object:
     call = fault.change
     site, issue = call["site"], _issue(call)
     neutral = neutral_of(issue.dtype, issue.reduce)
-    members = {one.name: one for one in (*rank.hosts.values(), *rank.devices.values())}
-    group: Any = members.get(call["communicator"])
+    members: list[Any] = [*rank.hosts.values(), *rank.devices.values()]
+    group = next((one for one in members if one.name == call["communicator"]), None)
     if group is None:
         raise ValueError(f"insert: rank {rank.journal.rank} is no member of {call['communicator']}")
     comes = issue.count if issue.peer is not None else issue.rules.count(issue.call, group.index, group.size)
@@ -38,14 +38,14 @@ def make_call(rank: JournaledRank, fault: Fault) -> object:
         array = np.repeat(neutral, issue.count)
         begin, told = (group._transfer, issue) if issue.peer is not None else (group._collective, issue.call)
         return begin(told, array, (comes,), site)
-    stream = rank.stream(call["stream"])
-    source = output = stream.alloc(issue.count, issue.dtype, site)
+    stream, dtype = rank.stream(call["stream"]), call["dtype"]
+    source = output = stream.alloc(issue.count, dtype, site)
     carried = neutral.view(CARRIERS[issue.dtype]) if issue.dtype in CARRIERS else neutral
     stream.launch(site, _fill, writes=[source], args=(carried[0].item(),))
     if issue.peer is not None:
         return group._transfer(issue, source, stream, site)
     if comes != issue.count:
-        output = stream.alloc(comes, issue.dtype, site)
+        output = stream.alloc(comes, dtype, site)
     return group._collective(issue.call, output, source, stream, site)
 
 
@@ -66,7 +66,9 @@ def neutral_of(dtype: str, reduce: str | None) -> np.ndarray[Any, Any]:
     zero.
     """
     bits = dtype == "bfloat16"
-    kind = np.dtype(np.float32) if bits else NUMPY[dtype]
+    kind: Any = np.dtype(np.float32) if bits else NUMPY[dtype]
+    least: Any
+    most: Any
     least, most = (False, True) if kind.kind == "b" else (-np.inf, np.inf)
     if kind.kind in "iu":
         least, most = np.iinfo(kind).min, np.iinfo(kind).max

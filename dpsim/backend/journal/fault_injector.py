@@ -30,7 +30,6 @@ class FaultInjector(GraphRecords):
 
     rank: int
     _sites: dict[str, Site]
-    _seqs: dict[Any, int]
     inserted = 0
 
     @property

@@ -197,7 +197,7 @@ def _sign(raw: RawRecord) -> tuple[Any, ...]:
 def _fields(world: World, run: Run, rank: int, met: RawRecord) -> dict[str, Any]:
     """Returns the fields of a call that pairs up with that one."""
     theirs = as_record(met)
-    call = {name: getattr(theirs, name, None) for name in ("count", "dtype", "root", "reduce")}
+    call: dict[str, Any] = {name: getattr(theirs, name, None) for name in ("count", "dtype", "root", "reduce")}
     if met[KIND] == "collective":
         call["sizes"] = met[COLLECTIVE_SIZES]
         members = next((spec.ranks for spec in world.communicators if spec.name == met[COMMUNICATOR]), ())
