@@ -153,7 +153,7 @@ def unmoving_state(path: Path, main_is_over: bool = False) -> Unmoving:
             repeated.add(address)  # a fault repeated the call; the program awaits the second one
         elif kind == "learned":
             pending.pop(address, None)
-        elif learns(record) and address not in repeated:
+        elif learns(record) and address not in repeated and record[ORDINAL] >= 0:  # no program awaits an inserted call
             pending[address] = record
     idle = all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
     idle = idle and {record[THREAD] for record in pending.values()} == threads

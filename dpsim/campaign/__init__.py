@@ -24,6 +24,7 @@ A file imports only files that are listed above it:
     explored.py   the result of an exploration: verdict, failures, and what the verdict assumes
     against.py    runs an explored world on another backend, and looks the outcomes up
     coverage.py   counts what worlds reached of all that programs declare
+    repaired.py   runs the same world with one call of the culprit repaired
     units.py      executes a unit (some schedules of a world) in any process, and merges the results
     interrupts.py tells a user who pressed Ctrl-C what was done so far
     plans.py      decides which unit of a world comes next

@@ -1,16 +1,18 @@
-"""Alternatives: adds to a failure's report which change of the schedule, or which additional rank, would help.
+"""Alternatives: adds to a failure's report which change of the schedule or of a call, or which additional rank, would
+help.
 
     extras = of_result(extras, result, folder)              # of `dpsim run`
     extras = of_shown(extras, subject, shown, scenario)     # of a failure of an exploration
     extras = of_replayed(extras, replayed)                  # of a trace or a token that was run again
 
-Both need further runs. So commands compute them only for a report that a user reads, and not during a search.
+All need further runs. So commands compute them only for a report that a user reads, and not during a search.
 
 * `turning_of`: which events to swap so that the run finishes. A try is one run with some steps in another order. The
   steps of all tries are bounded, so a long run gets fewer. Those of a timed run follow the order of its ops, without
   time. If that run does not fail, for example because a timeout mattered, the result is None.
 * `with_one_more`: if two ranks differ, there is no majority. A program may offer the same scenario with one more rank
   (`Program.one_more`). If a finding of the same class has a culprit there, the report prints it.
+* `repair_that_holds`: the change of one of the culprit's calls with which the run holds (`repaired`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 
 from dpsim.campaign.calls import no_breakpoints, with_calls
 from dpsim.campaign.explored import Shown
+from dpsim.campaign.repaired import repair_that_holds
 from dpsim.campaign.replay import Replayed
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding
@@ -29,6 +32,8 @@ from dpsim.contract.schedule import Strategy
 from dpsim.contract.world import Run, Unended
 from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.turning_text import no_return, to_swap
+from dpsim.diagnose.words import text
+from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.explore.turning import RUNS, Turning, turning
 from dpsim.runner import SIMULATION, Result
 from dpsim.scenario import Scenario, ScenarioError
@@ -36,7 +41,7 @@ from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
 
 LONGEST = 20_000
-"""The largest number of records of a timed run for which events to swap are searched."""
+"""The largest number of records of a run that is repaired, or of a timed one for which events to swap are searched."""
 
 STEPS = 60_000
 """The largest number of steps of all tries together. 120 runs of 500 steps take a second or two."""
@@ -58,7 +63,10 @@ def _of_result(extras: Extras, result: Result, primary: Finding, base: Path | No
     found = None
     if result.run.backend == SIMULATION and sum(map(len, result.run.journals)) <= LONGEST:
         found = turning_in_time(Subject.of(result.scenario, base))
-    return _with(extras, result.run, found, with_one_more(result.scenario, primary, base))
+    extras = _with(extras, result.run, found, with_one_more(result.scenario, primary, base))
+    if result.run.backend != SIMULATION:
+        return extras
+    return _confirmed(extras, Subject.of(result.scenario, base), result.run, primary, None)
 
 
 def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario) -> Extras:
@@ -69,9 +77,12 @@ def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario)
     if shown.events is None:
         with no_breakpoints():
             found = None if shown.failure.in_time else turning_of(subject, shown.schedule)
-            shown.events = _with(NOTHING, shown.run, found, with_one_more(scenario, shown.findings[0]))
+            new = _with(NOTHING, shown.run, found, with_one_more(scenario, shown.findings[0]))
+            schedule = None if shown.failure.in_time else shown.schedule
+            shown.events = _confirmed(new, subject, shown.run, shown.findings[0], schedule)
     new = shown.events
-    return extras._replace(no_return=new.no_return, swap=new.swap, swaps=new.swaps, one_more=new.one_more)
+    events = extras._replace(no_return=new.no_return, swap=new.swap, swaps=new.swaps)
+    return events._replace(one_more=new.one_more, repairs=new.repairs, sure=new.sure)
 
 
 def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
@@ -81,7 +92,9 @@ def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
         return extras
     with no_breakpoints():
         found = _turning(replayed)
-        return _with(extras, run, found, with_one_more(scenario, findings[0], replayed.base))
+        extras = _with(extras, run, found, with_one_more(scenario, findings[0], replayed.base))
+        schedule = None if replayed.schedule is None else replayed.schedule.steps
+        return _confirmed(extras, Subject.of(scenario, replayed.base), run, findings[0], schedule)
 
 
 def events_of_replayed(replayed: Replayed) -> Extras:
@@ -98,6 +111,15 @@ def _turning(replayed: Replayed) -> Turning | None:
         return turning_of(subject, replayed.schedule.steps)
     in_time = replayed.noted is None and sum(map(len, replayed.run.journals)) <= LONGEST
     return turning_in_time(subject) if in_time else None
+
+
+def _confirmed(extras: Extras, subject: Subject, run: Run, primary: Finding, schedule: Sequence[str] | None) -> Extras:
+    """Adds the repair with which the run holds, if there is one. `schedule`: None for a timed run."""
+    follow = None if schedule is None else lambda: ScheduleReplay(schedule, strict=False, longest=subject.longest)
+    repair = repair_that_holds(subject, run, primary, follow) if sum(map(len, run.journals)) <= LONGEST else None
+    if repair is None:
+        return extras
+    return extras._replace(repairs=tuple(map(text, repair.ways)), sure=text(repair.fact))
 
 
 def _with(extras: Extras, run: Run, found: Turning | None, more: Finding | None) -> Extras:

@@ -51,7 +51,7 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
                 started.pop(_of_another_thread(started, raw), None)
         elif kind in MEETS and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
             continue  # a rank need not await an op that its own abort broke off
-        elif learns(raw):
+        elif learns(raw) and raw[ORDINAL] >= 0:  # the program does not know of an inserted call
             started[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in started.values())
 

@@ -608,7 +608,7 @@ class Injected(Record):
     not read it, because a real bug leaves no such record.
     """
 
-    what: str  # skip, repeat, alter, die, raise, hang, delay, kill, message
+    what: str  # skip, repeat, alter, insert, die, raise, hang, delay, kill, message
     ns: int = 0  # of a delay
     change: tuple[tuple[str, Any], ...] = ()  # of an altered op: field and value; of a message to, mailbox, content
     communicator: str | None = None  # with `seq`: the second address of a collective, where the scenario used it

@@ -50,22 +50,35 @@ class At(NamedTuple):
         thread = "" if self.thread == MAIN else f"{self.thread} "
         if self.site is None:
             return f"the start of {self.thread}" if thread else "the start"
-        return f"{thread}{self.site}" if self.ordinal is None else f"{thread}{self.site}[{self.ordinal}]"
+        if self.ordinal is None or self.ordinal < 0:  # a call that a fault inserted has a negative ordinal
+            return f"{thread}{self.site}" if self.ordinal is None else f"{thread}the inserted {self.site}"
+        return f"{thread}{self.site}[{self.ordinal}]"
 
 
 class Fault(NamedTuple):
-    """A fault breaks the protocol at one op of one rank: the rank leaves the call out, repeats it or changes it. Or the
-    rank dies there, raises in its program, or hangs with all its threads. No peer gets a message about it.
+    """A fault breaks the protocol at one op of one rank: the rank leaves the call out, repeats it, changes it, or makes
+    another call before it. Or the rank dies there, raises in its program, or hangs with all its threads. No peer gets a
+    message about it.
+
+    `change`: for `alter`, one of op, count, dtype, root, peer with its new value. For `insert`, the fields of the call
+    as its record has them (`dpsim.contract.ops.Collective`, `Transfer`). The rank does not wait for an inserted call,
+    and its contribution changes no sum, maximum or minimum. At the site "end", the call comes after the last op.
     """
 
-    kind: Literal["skip", "repeat", "alter", "die", "raise", "hang"]
+    kind: Literal["skip", "repeat", "alter", "insert", "die", "raise", "hang"]
     rank: int
     at: At
-    change: Mapping[str, Any] = {}  # alter: one of op, count, dtype, root
+    change: Mapping[str, Any] = {}
 
     def describe(self) -> str:
-        change = "".join(f" {key} to {value}" for key, value in self.change.items())
-        return f"{self.kind}{change}"
+        return fault_text(self.kind, self.change)
+
+
+def fault_text(kind: str, change: Mapping[str, Any]) -> str:
+    """Returns a fault in words: "skip", "alter count to 9", "insert all_reduce on dp_cpu"."""
+    if kind == "insert":
+        return f"insert {change['op']} on {change['communicator']}"
+    return kind + "".join(f" {key} to {value}" for key, value in change.items())
 
 
 class Delay(NamedTuple):

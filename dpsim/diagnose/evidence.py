@@ -31,7 +31,8 @@ class Extras(NamedTuple):
     sentence. `schedule`: how the search found the failing schedule, and its steps. `next`: commands to type. `swaps`:
     the labels of the events of `swap`, in the order of the failing run, for the marks of a picture. `compare`: the file
     of the variant, and the advice to compare it with its base class. `shared`: that a rank of the run acts differently
-    alone.
+    alone. `repairs`: the changes of one call with which the run holds; two are of different ranks. `sure`: what they
+    say of the culprit.
     """
 
     no_return: str = ""
@@ -45,6 +46,8 @@ class Extras(NamedTuple):
     swaps: tuple[tuple[str, ...], ...] = ()
     compare: tuple[str, str] | None = None
     shared: str = ""
+    repairs: tuple[str, ...] = ()
+    sure: str = ""
 
 
 NOTHING = Extras()
@@ -69,6 +72,7 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
         "waits": [] if run is None else [in_words(run, line) for line in waits(findings)],
         "ground": [] if primary is None else list(primary.grounds),
         **{key: (named(text) or None) for key, text in events.items()},
+        "repairs": [named(way) for way in extras.repairs],
         "shared": extras.shared or None,
         "variant": extras.variant or None,
         "unprotected": list(shown_unprotected(findings, extras)),

@@ -38,7 +38,7 @@ from dpsim.contract.ops import (
 )
 from dpsim.contract.rules.replay_frame import MADE, replay_at, within
 from dpsim.contract.words import counted, did_you_mean, nearest
-from dpsim.contract.world import At, Kill, Message, Run, World
+from dpsim.contract.world import At, Kill, Message, Run, World, fault_text
 
 REPLAYED = MADE | {"replay"}
 
@@ -61,16 +61,16 @@ SHOWN = 20
 def never_applied(world: World, run: Run) -> list[str]:
     """Returns one line for each fault, kill, delay or message of the world without a record in the journals."""
     lines = []
-    for kind, fault_text, rank, at, change in [
+    for kind, described, rank, at, change in [
         *((fault.kind, fault.describe(), fault.rank, fault.at, fault.change) for fault in world.faults),
         *(("delay", "delay", delay.rank, delay.at, {}) for delay in world.delays),
     ]:
         if not any(raw[KIND] == "injected" and _is_record_of(raw, kind, at) for raw in run.journals[rank]):
-            lines.append(f"{fault_text}: {_why(world, run, rank, at, kind, 'count' in change)}")
+            lines.append(f"{described}: {_why(world, run, rank, at, kind, 'count' in change)}")
     for message in world.messages:
-        fault_text = _unheard(world, run, message)
-        if fault_text:
-            lines.append(f"{message.describe()} of {world.actor(message.to)}: {fault_text}")
+        described = _unheard(world, run, message)
+        if described:
+            lines.append(f"{message.describe()} of {world.actor(message.to)}: {described}")
     for kill in world.kills:
         if not any(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill" for raw in run.journals[kill.rank]):
             lines.append(f"kill: {_lived(world, run, kill)}")
@@ -114,8 +114,7 @@ def injection_text(record: Injected) -> str:
     if record.what == "message":
         (_, to), (_, mailbox), (_, content) = record.change
         return f"message {content!r} to {mailbox} of rank {to}"
-    text = f"delay {_exactly(record.ns)}" if record.what == "delay" else record.what
-    text += "".join(f" {field} to {value}" for field, value in record.change)
+    text = f"delay {_exactly(record.ns)}" if record.what == "delay" else fault_text(record.what, dict(record.change))
     return text if record.communicator is None else f"{text} at {record.communicator} #{record.seq}"
 
 

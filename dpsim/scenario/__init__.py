@@ -10,6 +10,7 @@ small/             enumerates all small worlds like a scenario
 protocol.py        the section `protocol`: the program, its form and its variant
 expect.py          the section `expect`: the expected outcome
 faults.py          the sections `faults` and `delays`, and the addresses of ops
+inserted.py        the call that the fault `insert` adds
 messages.py        the section `messages`: what mailboxes receive from outside
 machine.py         the sections `limits` and `ports`
 base.py            the base class of all sections, and errors with the path of a value

@@ -12,7 +12,8 @@ same op in the simulation and on GPUs:
       - {rank: 0, by: 1ms, at: {thread: ubatch.1}}                            # a host thread starts late
 
 The kinds skip, repeat, alter and die are the wrong uses of collectives that MPI verifiers (MUST, ISP) know. The kind
-`kill` exists only in the simulation. It lets a rank die between any two ops:
+`insert` makes another call before an op (`dpsim.scenario.inserted`). The kind `kill` exists only in the simulation. It
+lets a rank die between any two ops:
 
     faults:
       - {kind: kill, rank: 1, time: 3ms}              # 3 ms after the start; in an exploration, at any point
@@ -23,7 +24,7 @@ Prior art for the form: Chaos Mesh (kind, selector, parameters), Jepsen's nemesi
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -31,6 +32,7 @@ from dpsim.contract.ops import MAIN, DType
 from dpsim.contract.world import At, Delay, Fault, Kill
 from dpsim.scenario.base import Actor, Flag, Index, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.duration import Duration, PositiveDuration
+from dpsim.scenario.inserted import InsertedCall
 
 
 class OpAddress(StrictModel):
@@ -122,8 +124,11 @@ class FaultSpec(StrictModel):
 
     def fault(self, rank: int) -> Fault:
         """Returns the fault for a backend. `rank`: the number of the rank or service."""
-        change = self.change.model_dump(exclude_none=True) if isinstance(self, Alter) else {}
-        return Fault(self.kind, rank, self.at.at(), change)  # type: ignore[arg-type]
+        return Fault(self.kind, rank, self.at.at(), self.changes())  # type: ignore[arg-type]
+
+    def changes(self) -> dict[str, Any]:
+        """Returns `Fault.change`."""
+        return {}
 
 
 class Skip(FaultSpec):
@@ -146,6 +151,26 @@ class Alter(FaultSpec):
     kind: Literal["alter"]
     """The rank makes the call with another argument."""
     change: Change
+
+    def changes(self) -> dict[str, Any]:
+        return self.change.model_dump(exclude_none=True)
+
+
+class Insert(FaultSpec):
+    """The rank makes another call before an op. It does not wait for the result, which its program never gets."""
+
+    kind: Literal["insert"]
+    """The rank makes one more call, before that op. At the site `end` with ordinal 0, it comes after the last op."""
+    call: InsertedCall
+
+    @model_validator(mode="after")
+    def _at_a_site(self) -> Self:
+        if self.at.site is None:
+            refuse(Problem(("at",), "a call is inserted before an op of the rank: name site and ordinal"))
+        return self
+
+    def changes(self) -> dict[str, Any]:
+        return self.call.change(self.at.site)
 
 
 class Die(FaultSpec):
@@ -198,7 +223,9 @@ class KillSpec(StrictModel):
         return Kill(rank, self.time, None if self.at is None else self.at.at(), self.partial, self.loses_mail)
 
 
-AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die | Raise | Hang | KillSpec, Field(discriminator="kind")]
+AnyFault: TypeAlias = Annotated[
+    Skip | Repeat | Alter | Insert | Die | Raise | Hang | KillSpec, Field(discriminator="kind")
+]
 
 
 class DelaySpec(StrictModel):

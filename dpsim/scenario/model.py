@@ -25,7 +25,8 @@ from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import KeyPath, Problem, StrictModel, refuse
 from dpsim.scenario.errors import path_text
 from dpsim.scenario.expect import ClassPattern, Expect, ExpectAny
-from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec, KillSpec
+from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec, Insert, KillSpec
+from dpsim.scenario.inserted import some, wrong_insertions
 from dpsim.scenario.machine import Limits, TakenPort
 from dpsim.scenario.messages import Messages
 from dpsim.scenario.parameters import Parameters
@@ -64,7 +65,8 @@ class Scenario(Parameters):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
-        problems = [*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._same_port_twice()]
+        problems = [*self._wrong_ranks(), *self._wrong_groups(), *self._wrong_insertions()]
+        problems += [*self._same_op_twice(), *self._same_port_twice()]
         refuse(*problems, *self._expected_but_off(), *self.problems())
         return self
 
@@ -119,8 +121,16 @@ class Scenario(Parameters):
             root = item.change.root if isinstance(item, Alter) else None
             for key, rank in (("rank",), item.rank), (("change", "root"), root):
                 if isinstance(rank, int) and rank not in members and rank < self.size:
-                    message = f"rank {rank} is not in the communicator {name}, which has {_some(members)}"
+                    message = f"rank {rank} is not in the communicator {name}, which has {some(members)}"
                     yield Problem((*path, *key), message)
+
+    def _wrong_insertions(self) -> Iterator[Problem]:
+        """Yields a problem for each inserted call that does not fit its communicator."""
+        inserted = [(i, fault) for i, fault in enumerate(self.faults) if isinstance(fault, Insert)]
+        groups = self.communicators if inserted else ()
+        for i, fault in inserted:
+            for path, message in wrong_insertions(fault.call, fault.rank, groups):
+                yield Problem(("faults", i, *path), message)
 
     def _same_op_twice(self) -> Iterator[Problem]:
         """Of two faults at one op, or two kills of a rank, only one could happen."""
@@ -158,8 +168,3 @@ class Scenario(Parameters):
         yield ("expect",), self.expect
         if self.expect.explored is not None:
             yield ("expect", "explored"), self.expect.explored
-
-
-def _some(ranks: tuple[int, ...]) -> str:
-    text = ", ".join(map(str, ranks[:8]))
-    return f"ranks {text}, ..." if len(ranks) > 8 else f"rank{'s' if len(ranks) > 1 else ''} {text}"

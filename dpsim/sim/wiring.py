@@ -226,7 +226,8 @@ class Wiring:
             del rank.connect
         for one in self._shared:
             one.look = _nothing
-            del one.injections.post
+            del one.injections.post, one.injections.make
+            one.injections.begun.clear()
             one.threads.clear()
         self.boxes.close()
         self.notices.close()

@@ -55,6 +55,17 @@ def repeated(bench: Bench) -> None:
 
 
 @case
+def inserted(bench: Bench) -> None:
+    """An inserted call pairs with the next collective of the peers, like a repeated one. It shifts no address, and the
+    rank does not wait for it. In the end, the rank waits alone.
+    """
+    call = {"communicator": "dp_cpu", "op": "all_reduce", "count": 4, "dtype": "int32", "reduce": "sum"}
+    insert = Fault("insert", bench.last, At("check.sum", ODD), {"site": "check.sum", **call})
+    run = bench.finds("HANG:COLLECTIVE:EXTRA_CALL", "check.sum", insert, "host")
+    bench.require(run.ends[bench.last] == "blocked", f"rank {bench.last} waits alone: {run.ends[bench.last]}")
+
+
+@case
 def altered_count(bench: Bench) -> None:
     """If a fault changes the size of a collective, the journal records the changed call, whatever its effect. The next
     world runs.

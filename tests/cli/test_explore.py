@@ -318,6 +318,7 @@ def test_json_has_every_key() -> None:
         "no_return": row["no_return"],
         "swap": "rank 0 reads mailbox box (second[0]) before rank 0 receives message 1 of rank 1 (wake[0])",
         "one_more": None,
+        "repairs": [],
         "shared": None,
         "variant": None,
         "unprotected": [],

@@ -69,6 +69,7 @@ def test_replay_repeats_the_run_of_a_trace(trace: str) -> None:
         "no_return": "rank 0 reads mailbox box (second[0]); 16 random schedules from there fail, too",
         "swap": "rank 0 reads mailbox box (second[0]) before rank 0 receives message 1 of rank 1 (wake[0])",
         "one_more": None,
+        "repairs": [],
         "shared": None,
         "variant": None,
         "unprotected": [],

@@ -90,7 +90,7 @@ def test_run_prints_a_run_that_holds_as_json(healthy: Path) -> None:
     assert list(found) == [
         *("scenario", "backend", "verdict", "lost", "class", "detail", "culprit", "met", "unmet", "unclaimed"),
         *("never_applied", "findings", "agreed", "chain", "waits", "ground", "no_return", "swap", "one_more"),
-        *("shared", "variant", "unprotected", "next", "switched_off", "not_run"),
+        *("repairs", "shared", "variant", "unprotected", "next", "switched_off", "not_run"),
         *("steps", "figures", "graphs", "waited_ns", "elapsed_ns", "digest"),
     ]
     assert (found["scenario"], found["backend"], found["verdict"], found["met"]) == ("three", "sim", "held", True)

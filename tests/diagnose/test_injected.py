@@ -96,3 +96,22 @@ def test_a_count_rules_where_there_are_no_sizes() -> None:
         calls = [raw[CALL] for raw in done.journals[1] if raw[KIND] == "collective"]
         assert not never_applied(world, done)
         assert calls != [raw[CALL] for raw in done.journals[0] if raw[KIND] == "collective"]
+
+
+@pytest.mark.parametrize(
+    ("at", "line"),
+    [
+        (At("sum", 9), "insert all_reduce on all: rank 1 never reached sum[9]; its last visit was sum[0]"),
+        (At("summ", 0), "insert all_reduce on all: rank 1 never reached summ[0]; did you mean sum?"),
+        (At("sum", 0), None),
+        (At("end", 0), None),
+    ],
+    ids=str,
+)
+def test_a_call_that_was_not_inserted_is_told(at: At, line: str | None) -> None:
+    async def sums(rank: Rank) -> None:
+        await rank.host("all").all_reduce(np.zeros(1, np.int32), site="sum")
+
+    call = {"site": "sum", "communicator": "all", "op": "all_reduce", "count": 1, "dtype": "int32", "reduce": "sum"}
+    world = world_of(2, ["all"], faults=(Fault("insert", 1, at, call),))
+    assert never_applied(world, run(world, sums)) == ([] if line is None else [line])

@@ -170,7 +170,7 @@ BAD_FILES = [
     Bad(
         "unknown kind of fault",
         fault("kind: §skipp, rank: 1, at: {site: x, ordinal: 0}"),
-        ("unknown kind 'skipp'", "skip, repeat, alter, die, raise, hang, kill", "did you mean 'skip'?"),
+        ("unknown kind 'skipp'", "skip, repeat, alter, insert, die, raise, hang, kill", "did you mean 'skip'?"),
     ),
     Bad("fault without kind", f"{START}faults:\n  - §{{rank: 1}}\n", ("the key 'kind' is missing",)),
     Bad(
@@ -219,6 +219,69 @@ BAD_FILES = [
         "another program on a node that there is not",
         after("ports: [{port: 29550, node: 0}, {port: 29550, node: §1}]"),
         ("ports[1].node: node 1: this world has one node, 0",),
+    ),
+    Bad(
+        "an inserted call on a communicator that there is not",
+        fault("kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {op: all_reduce, communicator: §worl}"),
+        ("faults[0].call.communicator: no communicator 'worl'", "did you mean 'world'?"),
+    ),
+    Bad(
+        "an inserted call of an unknown op",
+        fault("kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {communicator: world_cpu, op: §all_reduc}"),
+        ("faults[0].call.op: no op 'all_reduc'; expected one of all_reduce", "did you mean 'all_reduce'?"),
+    ),
+    Bad(
+        "an inserted broadcast without root",
+        fault("kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: §{communicator: world_cpu, op: broadcast}"),
+        ("faults[0].call: a call of broadcast needs root",),
+    ),
+    Bad(
+        "an inserted broadcast from a root outside",
+        fault(
+            "kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {communicator: world_cpu, op: gather, root: §7}"
+        ),
+        ("faults[0].call.root: rank 7 is not in the communicator world_cpu",),
+    ),
+    Bad(
+        "an inserted collective with a peer",
+        fault(
+            "kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {communicator: world_cpu, op: barrier, peer: §0}"
+        ),
+        ("faults[0].call.peer: a call of barrier has no peer; leave it out",),
+    ),
+    Bad(
+        "an inserted send to itself",
+        fault("kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: {communicator: world_cpu, op: send, peer: §1}"),
+        ("faults[0].call.peer: rank 1 cannot be its own peer",),
+    ),
+    Bad(
+        "an inserted device call without stream",
+        fault("kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: §{communicator: world, op: all_reduce}"),
+        ("faults[0].call: a call on world, a device communicator, needs stream",),
+    ),
+    Bad(
+        "an inserted call with sizes for others",
+        fault(
+            "kind: insert, rank: 1, at: {site: x, ordinal: 0}, "
+            "call: {communicator: world_cpu, op: all_gather, sizes: §[1, 2]}"
+        ),
+        ("faults[0].call.sizes: 2 sizes; all_gather on world_cpu needs 4",),
+    ),
+    Bad(
+        "an inserted call whose sizes say another count",
+        fault(
+            "kind: insert, rank: 1, at: {site: x, ordinal: 0}, "
+            "call: {communicator: world_cpu, op: all_gather, count: §1, sizes: [1, 2, 3, 4]}"
+        ),
+        ("faults[0].call.count: the sizes say 2 elements of this rank, and count says 1",),
+    ),
+    Bad(
+        "a call inserted at a collective's second address",
+        fault(
+            "kind: insert, rank: 1, at: §{communicator: world_cpu, seq: 0}, "
+            "call: {communicator: world_cpu, op: barrier}"
+        ),
+        ("faults[0].at: a call is inserted before an op of the rank: name site and ordinal",),
     ),
     Bad(
         "two faults at one op",

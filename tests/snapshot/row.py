@@ -38,7 +38,7 @@ Row: TypeAlias = dict[str, str]
 
 SENTENCES = {
     *("message", "details", "ground", "waits", "said", "no_return", "swap", "one_more", "shared", "variant", "next"),
-    *("unmet", "unclaimed", "never_applied", "assumes", "no_other_effect", "unprotected", "limit", "lost"),
+    *("unmet", "unclaimed", "never_applied", "assumes", "no_other_effect", "unprotected", "limit", "lost", "repairs"),
     *("unfinished", "stood", "what"),
 }
 """The keys of objects whose texts are sentences for a reader."""

@@ -66,7 +66,16 @@ def test_the_simulation_passes_each_conformance_case(case: str, size: int) -> No
 
 
 LONG_ON_GLOO = (
-    *("altered_op", "altered_root", "altered_dtype", "repeated", "skipped_captured", "skipped_device", "skipped_host"),
+    *(
+        "altered_op",
+        "altered_root",
+        "altered_dtype",
+        "repeated",
+        "inserted",
+        "skipped_captured",
+        "skipped_device",
+        "skipped_host",
+    ),
     *("altered_count", "raises", "dies", "dies_last", "closed", "aborts", "gates", "lines", "mail"),
     *("services", "threads", "footprint"),
 )
@@ -708,6 +717,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (ForgetsFaults, "skipped_device", r"rank 0: expected nothing more, got check.read\[3\]"),
     (ForgetsFaults, "skipped_captured", r"rank 0: expected check.read\[3\].*returned"),
     (ForgetsFaults, "repeated", r"rank 0: expected check.sum\[4\].*returned"),
+    (ForgetsFaults, "inserted", r"rank 0: expected check.sum\[3\].*returned"),
     (JournalsWhatWasMeant, "altered_count", "expected a finding of class MISMATCH:COLLECTIVE:COUNT"),
     (JournalsWhatWasMeant, "altered_dtype", "expected a finding of class MISMATCH:COLLECTIVE:DTYPE"),
     (JournalsWhatWasMeant, "altered_op", "expected a finding of class MISMATCH:COLLECTIVE:OP"),

@@ -3,5 +3,6 @@
 communicators.py   device communicators
 streams.py         streams and events
 graphs.py          graphs: capture and replay
+inserted.py        the call that a fault inserts
 rank.py            ranks and mailboxes
 """

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.calls.inserted import make_call
 from dpsim.backend.hosts.making import GroupWork, make_group
 from dpsim.backend.hosts.stores import StoreWork, checked_port, look_up
 from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram, refuse_again, refuse_start
@@ -84,6 +86,8 @@ class JournaledRank(Rank):
         self.hosts: dict[str, HostCommunicator] = {}
         self.devices: dict[str, DeviceCommunicator] = {}
         self.made: set[str] = set()
+        if journal.shared.injections:
+            journal.shared.injections.make = partial(make_call, self)
 
     @property
     def thread(self) -> str:

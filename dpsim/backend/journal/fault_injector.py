@@ -5,18 +5,25 @@ A `Journal` looks up faults and delays for each op, by its address. `Injections`
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from dpsim.backend.journal.call_site import Site
 from dpsim.backend.journal.injection import STOPS, Injections, stop
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.gates import Address, Gate
-from dpsim.contract.ops import ORDINAL, SITE, STEP, THREAD, RawRecord
+from dpsim.contract.ops import ORDINAL, SITE, STEP, THREAD, WHERE, RawRecord
 from dpsim.contract.world import At, Fault
 
 NOWHERE = At()
+
+OPS_OF_A_CALL = 4
+"""The most ops of an inserted call: two allocations, a kernel, and the call. Their ordinals are negative, because they
+must shift no address.
+"""
 
 
 class Lawful(Protocol):
@@ -40,6 +47,19 @@ class FaultInjector(ABC):
     _sites: dict[str, Site]
     _sink: Callable[[RawRecord], None]
     _injections: Injections
+    seqs: defaultdict[Any, int]
+    inserted = 0
+
+    @abstractmethod
+    def _first(self, site: str) -> Site:
+        """The thread arrives at a site for the first time."""
+
+    def _again(self, site: str) -> int:
+        """Returns the ordinal of an op that a fault repeats."""
+        known = self._sites[site]
+        self.ordinal = known.count
+        known.count += 1
+        return self.ordinal
 
     @property
     def capture(self) -> Lawful | None:
@@ -81,8 +101,8 @@ class FaultInjector(ABC):
 
     def dies(self, site: str, ordinal: int) -> bool:
         """Whether a fault lets the rank die or hang at this op of this thread. If so, none of its threads continues."""
-        fault = self._injections.fault(self.thread, site, ordinal) if self._injections else None
-        return fault is not None and fault.kind in ("die", "hang")
+        faults = self._injections.faults(self.thread, site, ordinal) if self._injections else ()
+        return any(fault.kind in ("die", "hang") for fault in faults)
 
     def killed(self, last: RawRecord | None) -> None:
         """A kill ended the rank after that record, its last."""
@@ -92,46 +112,73 @@ class FaultInjector(ABC):
         fields = "kill", 0, (), None, None
         self._sink(("injected", step, thread, site, ordinal, "") + fields)  # noqa: RUF005
 
-    def _admit(
-        self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
-    ) -> list[Issue]:
+    def _admit(self, site: str, communicator: str | None, where: str, issue: Issue, stream: str | None) -> list[Issue]:
         if self.capture is not None and stream is None:
             self.capture.check(self, f"host {issue.op}", site)
         if not self._injections:
             return [issue]
         ordinal, planted = self.ordinal, self._injections
         delay = self._meet(site, ordinal, where)
-        fault = planted.fault(self.thread, site, ordinal)
+        faults = [*planted.faults(self.thread, site, ordinal)]
         if communicator is not None:
+            seq = self.seqs[communicator]
             planted.come(None, communicator, seq)
             late = planted.collective_delay_ns(communicator, seq)
             if late:
                 self._inject("delay", site, ordinal, where, late, At(communicator=communicator, seq=seq))
                 delay += late
-            fault = fault or planted.collective_fault(communicator, seq)
+            faults += planted.collective_faults(communicator, seq)
         if delay:
             issue = issue._replace(delay_ns=delay)
-        if fault is None:
-            return [issue]
-        issues = planted.apply(fault, issue)
-        if issues != [issue]:  # the fault sets the value that the call already has
+        issues = [issue]
+        for fault in faults:
+            issues = self._after(fault, issues, site, ordinal, where)
+        return issues
+
+    def _after(self, fault: Fault, issues: list[Issue], site: str, ordinal: int, where: str) -> list[Issue]:
+        """Returns the issues of a call after one more of its faults. Raises if it stops the rank."""
+        planted = self._injections
+        after = [one for issue in issues for one in planted.apply(fault, issue)]
+        if after != issues:  # otherwise, the fault sets the value that the call already has
             self._apply(fault, site, ordinal, where)
         if fault.kind in STOPS:
             raise stop(fault, str(fault.at))
-        return issues
+        if fault.kind == "repeat":
+            for other in planted.faults(self.thread, site, ordinal + 1):
+                if other.kind == "skip":  # leaves the repetition out, which uses its ordinal
+                    self._apply(other, site, self._again(site), where)
+                    return issues
+        return after
 
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
         planted = self._injections
+        self._insert(site, ordinal, where)
         planted.come(self.thread, site, ordinal)
         self._send(site, ordinal, where)
         delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
         if delay:
             self._inject("delay", site, ordinal, where, delay)
-        fault = planted.fault(self.thread, site, ordinal)
-        if fault is not None and fault.kind in STOPS:
-            self._apply(fault, site, ordinal, where)
-            raise stop(fault, f"{site}[{ordinal}]")
+        for fault in planted.faults(self.thread, site, ordinal):
+            if fault.kind in STOPS:
+                self._apply(fault, site, ordinal, where)
+                raise stop(fault, f"{site}[{ordinal}]")
         return delay
+
+    def _insert(self, site: str, ordinal: int, where: str) -> None:
+        """Makes the calls that faults insert before this op."""
+        for fault in self._injections.faults(self.thread, site, ordinal):
+            if fault.kind == "insert":
+                self._apply(fault, site, ordinal, where)
+                own = self._sites.get(fault.change["site"]) or self._first(fault.change["site"])
+                step, count, sink = self.step, own.count, self._sink
+                self.inserted += 1
+                self.step, own.count = fault.change.get("step", step), -OPS_OF_A_CALL * self.inserted
+                self._sink = partial(_placed, sink, where)
+                try:
+                    self._injections.begun.append(self._injections.make(fault))
+                finally:
+                    self.step, own.count, self._sink = step, count, sink
+                    self.site, self.ordinal = site, ordinal
 
     def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
         for number, message in self._injections.messages(self.thread, site, ordinal):
@@ -155,3 +202,8 @@ class FaultInjector(ABC):
         """Writes the record of an applied fault or delay. `at`: the address that the scenario used."""
         fields = what, ns, change, at.communicator, at.seq
         self._sink(("injected", self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005
+
+
+def _placed(sink: Callable[[RawRecord], None], where: str, raw: RawRecord) -> None:
+    """Writes the record of an inserted call, at the place of the op before which it comes."""
+    sink((*raw[:WHERE], where, *raw[WHERE + 1 :]))

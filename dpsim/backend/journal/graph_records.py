@@ -8,13 +8,12 @@ delay applies to it, because on a device the whole replay is one launch.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from sys import _getframe
 from types import FrameType
 from typing import Any, TypeAlias
 
-from dpsim.backend.journal.call_site import Site, place_of
+from dpsim.backend.journal.call_site import place_of
 from dpsim.backend.journal.fault_injector import FaultInjector
 from dpsim.backend.journal.issue import Issue
 
@@ -27,7 +26,6 @@ collective, these are the stream, the communicator, and the fields after `seq`.
 class GraphRecords(FaultInjector):
     """The part of a `Journal` that handles graphs."""
 
-    seqs: defaultdict[Any, int]
     turn: Callable[[str, int], None] | None
 
     @abstractmethod
@@ -35,19 +33,8 @@ class GraphRecords(FaultInjector):
         """The thread arrives at a site again."""
 
     @abstractmethod
-    def _first(self, site: str) -> Site:
-        """The thread arrives at a site for the first time."""
-
-    @abstractmethod
     def _take_turn(self, site: str) -> None:
         """Waits for the thread's turn, unless the thread has already had its turn for this op."""
-
-    def _again(self, site: str) -> int:
-        """Returns the ordinal of an op that a fault repeats."""
-        known = self._sites[site]
-        self.ordinal = known.count
-        known.count += 1
-        return self.ordinal
 
     def keep(self, stream: str, graph: str, call: str, site: str, fields: Any, frame: FrameType) -> tuple[str, int]:
         """Records a call that a capture keeps. Returns its place in the source and its delay in ns."""
@@ -72,7 +59,7 @@ class GraphRecords(FaultInjector):
         where = self._arrive(site, frame)
         if self.turn is not None:
             self._take_turn(site)
-        issues = self._admit(site, None, 0, where, issue, stream) if self._injections else [issue]
+        issues = self._admit(site, None, where, issue, stream) if self._injections else [issue]
         for number, one in enumerate(issues):
             self._keep(stream, graph, call, site, self._again(site) if number else self.ordinal, where, form(one))
         return where, issues

@@ -3,7 +3,7 @@ messages arrive from outside.
 
     plan = Injections(rank=1, world=world)
     plan.delay_ns("main", "dp.agree", 5)            # how late the op at that address is, in nanoseconds
-    plan.fault("main", "dp.agree", 5)               # the fault at that address, or None
+    plan.faults("main", "dp.agree", 5)              # the faults at that address
 
 The scenario names an op by its address, (thread, site, ordinal); a collective also by its second address,
 (communicator, seq). This file also computes how a fault changes an issue, so that it is the same on every backend. The
@@ -52,10 +52,10 @@ class Injections:
 
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
-        self._faults: dict[Key, Fault] = {}
+        self._faults: dict[Key, list[Fault]] = {}
         for fault in world.faults:
             if fault.rank == rank:
-                self._faults[_key(fault.at)] = fault
+                self._faults.setdefault(_key(fault.at), []).append(fault)
         self._kills: dict[Key, Kill] = {}
         for kill in world.kills:
             if kill.rank == rank and kill.at is not None:
@@ -78,6 +78,10 @@ class Injections:
         """For a call at a store, by thread, site and ordinal: the call that the store serves before it."""
         self.post: Callable[[int, Message], None] = lambda number, message: None
         """Sends a message from outside. The backend sets it."""
+        self.make: Callable[[Fault], object] = lambda fault: None
+        """Makes an inserted call, and returns what the program would await. The rank sets it."""
+        self.begun: list[object] = []
+        """What `make` returned. A transfer of gloo needs it until it is over."""
 
     def __bool__(self) -> bool:
         return bool(self._faults or self._delays or self._kills or self._messages)
@@ -94,13 +98,13 @@ class Injections:
         """Returns how late a collective is, by its second address."""
         return self._delays.get((None, communicator, seq), 0)
 
-    def fault(self, thread: str, site: str, ordinal: int) -> Fault | None:
-        """Returns the fault at an op, by its address."""
-        return self._faults.get((thread, site, ordinal))
+    def faults(self, thread: str, site: str, ordinal: int) -> Sequence[Fault]:
+        """Returns the faults at an op, by its address."""
+        return self._faults.get((thread, site, ordinal), ())
 
-    def collective_fault(self, communicator: str, seq: int) -> Fault | None:
-        """Returns the fault at a collective, by its second address."""
-        return self._faults.get((None, communicator, seq))
+    def collective_faults(self, communicator: str, seq: int) -> Sequence[Fault]:
+        """Returns the faults at a collective, by its second address."""
+        return self._faults.get((None, communicator, seq), ())
 
     def come(self, where: str | None, what: str, number: int) -> None:
         """Looks up kills and messages at an address: (thread, site, ordinal), or (None, communicator, seq)."""
@@ -120,6 +124,8 @@ class Injections:
         """
         if fault.kind == "skip" or fault.kind in STOPS:
             return []
+        if fault.kind == "insert":
+            return [issue]
         if fault.kind == "repeat":
             return [issue, issue._replace(delay_ns=0)]
         others: tuple[str, ...] = () if issue.peer is None else ("op", "root")  # a field that transfers do not have

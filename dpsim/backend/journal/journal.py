@@ -169,8 +169,8 @@ class Journal(GraphRecords):
         where = self._arrive(site, _getframe(3))  # the program's frame is two calls above
         if self.turn is not None:
             self._take_turn(site, communicator)
+        issues = self._admit(site, communicator, where, issue, stream) if self.looks else [issue]
         seq = self.seqs[communicator]
-        issues = self._admit(site, communicator, seq, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:
             at = self._again(site) if again else self.ordinal
@@ -189,7 +189,7 @@ class Journal(GraphRecords):
         where = self._arrive(site, _getframe(3))
         if self.turn is not None:
             self._take_turn(site, communicator)
-        issues = self._admit(site, None, 0, where, issue, stream) if self.looks else [issue]
+        issues = self._admit(site, None, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:
             at = self._again(site) if again else self.ordinal
@@ -230,6 +230,8 @@ class Journal(GraphRecords):
     # ---- how the program ended
 
     def finished(self) -> None:
+        if self._injections:
+            self._insert("end", 0, "")
         self._sink(("finished", self.step, self.thread, "end", 0, ""))
 
     def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:
@@ -239,6 +241,8 @@ class Journal(GraphRecords):
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
         """Records that a thread other than main ended or raised. Returns its exception as text."""
+        if self._injections and error is None:
+            self._insert("end", self.visits("end"), "")
         self.about = "thread", self.thread, "end"
         self.come("end")
         self._has_turn, self.about = "", REST

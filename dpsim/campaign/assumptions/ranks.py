@@ -57,9 +57,9 @@ RANKS = Section(
             (Statement("no dead rank comes back", lambda on: bool(on.mortal)),),
         ),
         Assumption(
-            "leave a collective out, make it twice, or make it with other arguments",
+            "leave a collective out, make it twice, make it with other arguments, or make another call before an op",
             "option, on every backend",
-            "`faults` of the kinds `skip`, `repeat`, `alter`, `World.faults`",
+            "`faults` of the kinds `skip`, `repeat`, `alter`, `insert`, `World.faults`",
             nothing="the proof is about the program as it is written",
         ),
         Assumption(

@@ -37,4 +37,6 @@ messages.py      the actors that may answer a wait at a mailbox or a store; a pa
 witnesses.py     actors that raised because others did not act
 reached.py       the op that an actor was about to issue when it died or stopped
 places.py        predicts an actor's next op from similar places in the journals; chain and reached use it
+repairs.py       the single changes of the culprit's calls with which a run may hold
+restoring.py     whether such a change leads back to what the actor does in its other steps
 """

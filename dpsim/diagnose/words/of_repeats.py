@@ -1,4 +1,4 @@
-"""Of repeats: the sentences about runs that differ when dpsim repeats them, or runs a rank alone."""
+"""Of repeats: the sentences about runs that dpsim repeats, with a repair or without, or that run a rank alone."""
 
 from __future__ import annotations
 
@@ -45,4 +45,9 @@ SENTENCES = {
     "uses_threads": "starts or counts threads of Python",
     "opens_connection": "opens a connection",
     "changes_setting": "changes a setting of the process",
+    "with_call": "with {op} {site} made by rank {rank} in step {step}",
+    "without_call": "without {call} of rank {rank}",
+    "with_arguments": "with {given:join  and } in {call} of rank {rank}",
+    "repaired": "confirmed: {ways}, {left:if the next finding is *|the run holds}",
+    "repaired_either": "{ways:join , or }, the run holds{left:if  or * is next}: a change of either side helps",
 }

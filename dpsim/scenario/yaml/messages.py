@@ -108,7 +108,7 @@ def _value_message(kind: str, context: dict[str, Any], value: Any, path: KeyPath
     if kind in ("enum", "literal_error"):
         return _not_one_of(path, value, of, context)
     if kind == "union_tag_not_found":
-        return "the key 'kind' is missing; expected kind: skip, repeat, alter, die, raise, hang or kill"
+        return "the key 'kind' is missing; expected kind: skip, repeat, alter, insert, die, raise, hang or kill"
     if kind in ("tuple_type", "list_type"):
         return f"expected a list (lines that begin with '- ', or [...]), got {got}"
     if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):

@@ -190,7 +190,7 @@ BAD_FILES = [
     Bad(
         "unknown kind of fault",
         fault("kind: §skipp, rank: 1, at: {site: x, ordinal: 0}"),
-        ("unknown kind 'skipp'", "skip, repeat, alter, die, raise, hang, kill", "did you mean 'skip'?"),
+        ("unknown kind 'skipp'", "skip, repeat, alter, insert, die, raise, hang, kill", "did you mean 'skip'?"),
     ),
     Bad("fault without kind", f"{RANKS}faults:\n  - §{{rank: 1}}\n", ("the key 'kind' is missing",)),
     Bad(

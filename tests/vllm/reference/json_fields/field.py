@@ -73,6 +73,11 @@ EVIDENCE = (
     JsonField("no_return", "text or null", "the event after which no schedule of this world finishes"),
     JsonField("swap", "text or null", "the two events to swap so that the run finishes"),
     JsonField("one_more", "text or null", "the culprit in the same world with one rank more"),
+    JsonField(
+        "repairs",
+        "list of text",
+        "changes of one call with which the run holds; one confirms the culprit, two are of both sides",
+    ),
     JsonField("shared", "text or null", "that a rank acts differently alone, so ranks share state"),
     JsonField("variant", "text or null", "the variant: name, class and file"),
     JsonField("unprotected", "list of text", "what the form of the program leaves unprotected"),

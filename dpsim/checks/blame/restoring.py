@@ -1,0 +1,50 @@
+"""Restoring: whether a change of a call leads back to what the actor does in its other steps.
+
+    restores(run, Fault("skip", 0, At("dp.agree", 3)))      # False: rank 0 makes this call once in each other step
+
+In a call of two actors, a run also holds if the innocent one makes the same mistake. Such a change is no repair. So the
+number of calls of a step must be one of other steps of the actor, and each changed argument must be one of other calls
+at the site. If there are no others, nothing is known, and each change counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from dpsim.contract.kinds import MEETS
+from dpsim.contract.ops import COMMUNICATOR, KIND, ORDINAL, SEQ, SITE, STEP, THREAD, RawRecord, as_record
+from dpsim.contract.world import Fault, Run
+
+
+def restores(run: Run, fault: Fault) -> bool:
+    """Whether the actor's calls are as usual after that change."""
+    own = [raw for raw in run.journals[fault.rank] if raw[THREAD] == fault.at.thread]
+    if fault.kind == "insert":
+        return _usual_number(own, fault.change["site"], fault.change["step"], 1)
+    changed = next(raw for raw in own if (raw[SITE], raw[ORDINAL]) == (fault.at.site, fault.at.ordinal))
+    if fault.kind == "skip":
+        return _usual_number(own, changed[SITE], changed[STEP], -1)
+    others = [as_record(raw) for raw in _others(run, changed)]
+    seen = {name: {getattr(other, name, None) for other in others} for name in fault.change}
+    return not others or all(value in seen[name] for name, value in fault.change.items())
+
+
+def _usual_number(own: Iterable[RawRecord], site: str, step: int, more: int) -> bool:
+    """Whether the actor makes as many calls at a site in another step as in this one after the change."""
+    numbers = Counter[int]()
+    for raw in own:
+        numbers[raw[STEP]] += raw[KIND] in MEETS and raw[SITE] == site
+    changed = numbers.pop(step, 0) + more
+    return not any(numbers.values()) or changed in numbers.values()
+
+
+def _others(run: Run, changed: RawRecord) -> list[RawRecord]:
+    """Returns the calls of all actors at the site, without those that belong to the same call as this one."""
+    same = changed[COMMUNICATOR], changed[SEQ]
+    return [
+        raw
+        for journal in run.journals
+        for raw in journal
+        if raw[KIND] == changed[KIND] and raw[SITE] == changed[SITE] and (raw[COMMUNICATOR], raw[SEQ]) != same
+    ]

@@ -1,0 +1,82 @@
+"""Confirmed: counts how often a repair confirms the named culprit of a drawn world, and how often another rank.
+
+    python -m tests.vllm.blame.campaign all 1000 1040 --repaired
+
+A rank that dies, raises or hangs by itself makes no wrong call, so it has no repair and is counted apart. For each
+world whose culprit is right, the campaign also accuses another rank of the same site, in the same step. A repair of
+that rank must not confirm it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from random import Random
+
+from dpsim.campaign.repaired import Repair, repair_that_holds
+from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import Finding
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import Run, World
+from dpsim.scenario import scenario_from
+from dpsim.sim.backend import SimBackend
+from tests.blame.plants import STOPPING
+from tests.blame.tables import Row
+from tests.vllm.blame.families import FAMILIES
+
+RESULTS = ("confirmed", "confirmed but for values", "two hold", "not confirmed", "stopped by itself")
+"""What the repairs of a culprit give. "confirmed but for values": the next finding is about values, because the
+inserted call has no contents. "two hold": so does a change of the partner's call.
+"""
+
+
+def lines(family: str, seen: Iterable[Row]) -> list[str]:
+    """Returns a line for the named culprits that are right, one for those that are wrong, and one for innocents."""
+    counts = {name: Counter[str]() for name in ("right", "wrong", "innocent")}
+    for row in seen:
+        for name, result in results(family, row):
+            counts[name][result] += 1
+    return [f"  {name:8} " + ", ".join(f"{count[one]} {one}" for one in RESULTS) for name, count in counts.items()]
+
+
+def results(family: str, row: Row) -> Iterator[tuple[str, str]]:
+    """Yields the results for the culprit of a world, and for an innocent rank: right, wrong or innocent, with one of
+    `RESULTS`.
+    """
+    if row.primary is None or row.primary.culprit is None or row.came not in ("right", "other step", "wrong"):
+        return
+    subject = Subject.of(scenario_from(FAMILIES[family](Random(row.seed))))
+    subject = replace(subject, world=replace(subject.world, faults=(row.planted.fault,)))
+    run = broken(subject)
+    right = "wrong" if row.came == "wrong" else "right"
+    if row.planted.kind in STOPPING or row.primary.klass.startswith(("CRASH", "DEATH")):
+        yield right, "stopped by itself"
+    else:
+        yield right, result_of(repair_that_holds(subject, run, row.primary))
+    if row.came == "right" and (accused := innocent(subject.world, row)) is not None:
+        yield "innocent", result_of(repair_that_holds(subject, run, accused))
+
+
+def broken(subject: Subject) -> Run:
+    """Returns the run of a world with its fault, without the records of it."""
+    program, prepared = subject.fresh()()
+    run = SimBackend().run_program(subject.world, program, prepared)
+    return replace(run, journals=[[raw for raw in own if raw[KIND] != "injected"] for own in run.journals])
+
+
+def innocent(world: World, row: Row) -> Finding | None:
+    """Returns the finding of a world with the first rank as its culprit that has no fault, or None."""
+    assert row.primary is not None
+    assert row.primary.culprit is not None
+    others = [rank for rank in range(world.size) if rank != row.planted.fault.rank]
+    return replace(row.primary, culprit=replace(row.primary.culprit, rank=others[0])) if others else None
+
+
+def result_of(repair: Repair | None) -> str:
+    """Returns which of `RESULTS` a repair is."""
+    if repair is None:
+        return "not confirmed"
+    if len(repair.faults) == 2:
+        return "two hold"
+    return "confirmed but for values" if repair.left else "confirmed"
