@@ -21,7 +21,8 @@ failure prints, runs that failure in place of the test.
 The plugin acts only on its own items and on tests that use its fixture, and its import imports only pytest. It reads a
 YAML file only if the path matches the ini option `dpsim_scenarios`, or if the user named the file. Such a file is a
 scenario if it has two top-level keys of a scenario, or one key and a word that only scenarios have. After "collected",
-pytest prints a line with the files that matched but were left out:
+pytest prints a line with the files that matched but were left out. A project with other YAML files in `scenarios/` sets
+its own patterns:
 
     [tool.pytest.ini_options]
     dpsim_scenarios = ["protocols/**/*.yaml"]        # default: **/scenarios/**/*.y*ml
@@ -418,10 +419,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> Generator[None]:
-    """Reads the token of --dpsim-replay behind the import of the tests, which register protocols."""
+    """Reads the token of --dpsim-replay after the import of the tests, because these register protocols."""
     yield
     word = session.config.getoption("dpsim_replay")
-    if word is None or session.testsfailed:
+    if word is None or session.testsfailed:  # pytest reports a failed collection
         return
     why = _read_replay(session.config, word, items)
     if why is not None and hasattr(session.config, "workerinput"):  # pytest-xdist takes an exception here for a crash
@@ -477,7 +478,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Ends the session if the user quit pdb. Fails a test of Hypothesis all of whose worlds were vacuous."""
+    """Ends the session if the user quit pdb, because Hypothesis would take the Exit of pytest's pdb for a failure.
+    Fails a test of Hypothesis all of whose worlds were vacuous, because it has tested nothing.
+    """
     try:
         yield
     except KeyboardInterrupt as error:

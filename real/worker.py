@@ -253,6 +253,7 @@ class Worker:
         return JobEnded(job.number, end, *times, "", False, listens, rank.aborted, (*rank.journal.shared.undefined,))
 
     def _recover(self, message: AbortJob) -> None:
+        """Called when no thread waits any more."""
         self._device.abort(self._communicators.in_use("device"))
         clean = self._device.is_idle(IDLE_SECONDS) and not self._spoiled
         self._communicators.abandon()

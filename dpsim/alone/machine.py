@@ -2,6 +2,7 @@
 journal.
 
 Each await returns the value of the first run, in which all ranks ran. So no kernel runs, and no other rank exists.
+Addresses, records and faults are those of the shared classes in `dpsim.backend`; the classes here add only the answer.
 
     rank = AloneRank(journal, answers)          # `answers.of(journal)`: the outcome of the last op in the first run
 """

@@ -4,7 +4,8 @@
     held.unseen                 # the outcomes that no schedule shows
     held.refutes                # the first of them, if the world was proven
 
-Before each call a rank sleeps for a drawn time (`World.pauses`), so that runs differ. The first unseen outcome ends the
+Before each call a rank sleeps for a drawn time (`World.pauses`), so that runs differ. If a proof is right, the search
+saw the outcome of each run: what each thread learned (`dpsim.campaign.learned`). The first unseen outcome ends the
 runs, unless the caller wants all.
 """
 

@@ -3,8 +3,9 @@
     with_calls(result, folder)                          # afterwards result.run.chains has that chain
     with_calls_along(subject, run, findings, schedule)  # the same of a run without time
 
-A backend keeps only the calls that led to each line first. If the culprit left the op out, the chain of the same rank
-in another step is used, or else that of a peer. Runs of other backends, and long runs, keep the chain that they have.
+Several functions may call one line, and a backend keeps only the calls that led to it first. So the simulation repeats
+the run, and inspects each call at the culprit's site. If the culprit left the op out, the chain of the same rank in
+another step is used, or else that of a peer. Runs of other backends, and long runs, keep the chain that they have.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     look_elsewhere(subject, found)      # `Program.elsewhere` says what differs
     found.verdict                       # "violated", if that run fails; its finding is NONDETERMINISM:REPEAT
 
-A process draws the seed of its hashes anew, but in the simulation all ranks have one, because a second interpreter is
-dear. Only a run that breaks something is a finding: ranks may differ without harm.
+A process draws the seed of its hashes anew, so two ranks may iterate over one set in two orders. In the simulation all
+ranks have one seed, because a second interpreter is dear. After all schedules have held, the default one runs again
+with ranks that differ. Only a run that breaks something is a finding: ranks may differ without harm.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
 
 The name of a trace consists of the scenario and the fingerprint of the failure. So each failure has one file, however
-often a search finds it. A trace contains scenario and schedule, so `dpsim replay` needs no other file.
+often a search finds it. A search that finds another schedule first may write another file. A trace contains scenario
+and schedule, so `dpsim replay` needs no other file.
 """
 
 from __future__ import annotations

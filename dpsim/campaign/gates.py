@@ -1,7 +1,7 @@
 """Gates: makes a run on another backend in which all races have the same result as in a simulated run.
 
-From its records, this module makes *gates* (`dpsim.contract.gates`), at which a call waits until it can return the
-same:
+From the records of that run, this module makes *gates* (`dpsim.contract.gates`), at which a call waits until it can
+return the same:
 
     what raced in the simulation                      on real processes
     a look into a mailbox                             takes that message, or nothing
@@ -21,7 +21,7 @@ same:
     stalled(gates_of(run), real)                       # ["rank 0: its thread adder waits before added[0] until ..."]
     unforced(scenario, run, findings, words, "gloo")   # NotForced, which refuses a replay, or None
 
-A call waits without end only if the program behaves differently there.
+The simulated run passed all gates. So a call waits at one without end only if the program behaves differently there.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class NotForced(BadInput):
 def unforced(
     scenario: Scenario, run: Run, findings: Sequence[Finding], words: Sequence[str], backend: str
 ) -> NotForced | None:
-    """Returns why a backend cannot repeat a run; None if it can. `words`: its schedule."""
+    """Returns why a backend cannot repeat a run and would make another one; None if it can. `words`: its schedule."""
     for what, why in _unforced(scenario, run, findings, words):
         message = f"{scenario.name}: the {backend} backend cannot force {what}: {why}"
         return NotForced(f"{message}; replay it on the simulation (--backend sim)")

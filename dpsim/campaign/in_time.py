@@ -2,8 +2,9 @@
 
     failure = failure_in_time(subject, tick)        # None: the run holds, or could not be made whole
 
-An exploration assumes that only sleeps and planted delays outlast a timeout, but a timed run has costs as well. After
-`TICKS` calls of its progress function, its result is unknown.
+An exploration assumes that only sleeps and planted delays outlast a timeout, but a timed run has costs as well. If it
+fails, it is the evidence, unless the search finds a failing schedule, too. After `TICKS` calls of its progress
+function, its result is unknown.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from dpsim.contract.words import counted
 class Done(NamedTuple):
     """What an exploration did before it was interrupted, in all scenarios together. `worlds`: how many were begun, and
     of how many. `polls`: a loop that polls. `explored`: the `Explored` of each scenario so far. `whole`: the `Whole` of
-    a set.
+    a set. Their modules import this one, so it cannot name these types.
     """
 
     schedules: int

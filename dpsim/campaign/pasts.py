@@ -118,6 +118,7 @@ def _watching_threads(rank: SimRank, past: Past) -> Callable[..., Coroutine[Any,
 
 
 def _watch(journal: Journal, past: Past) -> None:
+    """Replaces the methods `learned`, `failed` and `turn` of this journal, so other runs have no additional cost."""
     given, thread = past.given[journal.thread], journal.thread
     learn, fail, turn = journal.learned, journal.failed, journal.turn
 

@@ -9,7 +9,8 @@ A unit of DPOR continues one branch of its tree (`branches`), and a unit within 
 same units on all machines, if results come in a fixed order (`in_order`).
 
 The portfolio begins with DPOR alone, which proves most small programs within some dozen schedules. Then up to three
-units of random strategies run beside it. When DPOR has seen all schedules, the plan is done.
+units of random strategies run beside it. Both may run `schedules` schedules each. When DPOR has seen all schedules, the
+plan is done.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LONGER = 20
 """In a long proof, a unit may be this many times as large. Each unit costs milliseconds, and repeats some runs."""
 
 PART = 64
-"""Nor is it larger than this part of the schedules so far, because processes wait for the last unit."""
+"""Such a unit has at most one in this number of the schedules so far: at the end, processes wait for the last unit."""
 
 SAMPLED = 16
 SAMPLERS = ("pos", "random", "pct")

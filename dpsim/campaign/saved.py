@@ -4,9 +4,9 @@
     name: drawn
     protocol: mine
 
-`holds` writes the scenario. If the test then fails, the pytest plugin adds the line, and tries the file before the test
-runs again. So a failure that took a minute to find appears at once, on every machine that has the file. Finding the
-files needs only the standard library and their first lines.
+`holds` writes the scenario. If the test then fails, the pytest plugin adds the line: a test may also expect a failure.
+It tries the file before the test runs again. So a failure that took a minute to find appears at once, on every machine
+that has the file. Finding the files needs only the standard library and their first lines.
 """
 
 from __future__ import annotations

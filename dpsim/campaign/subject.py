@@ -4,8 +4,9 @@
     run, findings = subject.run(strategy)
     problem(findings[0], run)                               # as exploration sees it
 
-If the check for races is on, a search does not reorder accesses of memory, because a run with a race is a failure
-already. If a scenario switches this check off, it reorders them, and a race shows as a wrong result.
+If the check for races is on, a search does not reorder accesses of memory. Without a race, their order does not change
+the result, and a run with a race is a failure already. If a scenario switches this check off, it reorders them, and a
+race shows as a wrong result.
 """
 
 from __future__ import annotations

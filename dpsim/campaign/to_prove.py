@@ -3,7 +3,9 @@
     to_prove(Exploration("sampled", runs=1000))     # "not proven after 1,000 schedules: raise `schedules`, ..."
     verdict = Known("sampled", to_prove(found))     # a word that carries this hint
 
-`dpsim explore` prints it where no command goes on (`dpsim.cli.explore_again`): no option undoes a cut or a bound.
+A proof needs every schedule, and each of them whole. The verdicts sampled and bounded meet the expectation "held", so
+each of them comes with this hint. `dpsim explore` prints it where no command goes on (`dpsim.cli.explore_again`): no
+option undoes a cut or a bound.
 """
 
 from __future__ import annotations

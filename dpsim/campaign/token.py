@@ -5,10 +5,10 @@
 `pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` repeat the run without any file.
 The word is "dpsim1." and URL-safe base64: four bytes of the SHA-256 of a JSON object, and the compressed object.
 
-A word from a log may be malicious, so `read_token` trusts nothing in it. It limits the length (`LONGEST`) and the
-decompressed size (`MOST_BYTES`), validates each field, and reads the scenario like a scenario file. A short text may
-describe a huge program, so it checks the size before it builds anything (`beyond`). It refuses a scenario that names a
-file, unless the replayed test names the same file (`own_files`).
+A token is data and never code. A word from a log may be malicious, so `read_token` trusts nothing in it. It limits the
+length (`LONGEST`) and the decompressed size (`MOST_BYTES`), validates each field, and reads the scenario like a
+scenario file. A short text may describe a huge program, so it checks the size before it builds anything (`beyond`). It
+refuses a scenario that names a file, unless the replayed test names the same file (`own_files`).
 
     >>> read_token("dpsim1.nonsense")
     Traceback (most recent call last):

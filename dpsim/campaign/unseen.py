@@ -4,9 +4,9 @@
     # Unseen(1, "rank 0", "within[0] True", "prog.py:22", ("within[0] False",))
 
 The place is the first thread, by the clock of the run, that left the seen outcomes. Threads that wait without end come
-last. A search assumes that no time-out passes early, and a busy machine may break this. So an outcome is *early*, and
-refutes nothing, behind a time-out where the search also saw another answer. A time-out passed early if all sleeps of
-the other actors together are shorter.
+last, because they mostly wait for another one that left. A search assumes that no time-out passes early, and a busy
+machine may break this. So an outcome is *early*, and refutes nothing, if such a time-out passed before it where the
+search also saw another answer. A time-out passed early if all sleeps of the other actors together are shorter.
 """
 
 from __future__ import annotations

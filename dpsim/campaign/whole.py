@@ -79,7 +79,9 @@ class Whole(NamedTuple):
 
     @property
     def unmet(self) -> str | None:
-        """Why the result is not as expected, or None. A violated world may be too small for its faults."""
+        """Why the result is not as expected, or None. Each world has to be, so each drawn world may be proven. A
+        violated world may be too small for its faults.
+        """
         if self.lost:
             return f"lost: {self.lost.splitlines()[0]}"
         if self.first is not None:

@@ -7,8 +7,9 @@
        Or the backend cannot show what is expected, or dpsim cannot ask an installed engine. The message names the cause
     130  interrupted; 143 terminated; 128 + N for another signal. The message says where every rank was
 
-Results go to stdout, everything else to stderr. Colours, progress bars and wrapped lines are for terminals alone. A
-mistake of the user, a full disk or a closed pipe causes no traceback. Prior art: clig.dev; `rg` and `git`.
+Results go to stdout, everything else to stderr. Colours, progress bars and wrapped lines are for terminals alone, so
+that `grep` can search the output. A mistake of the user, a full disk or a closed pipe causes no traceback. Prior art:
+clig.dev; `rg` and `git`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     main()      # the entry point of the script `dpsim`; does not return
 
 `os._exit(0)` or `os.execvp("true", ...)` in a protocol would look like "as expected". If OpenBLAS has no memory, it
-calls exit(1) of C. In these cases dpsim ends with code 3 and prints a line. It cannot intercept `_exit` of C.
+calls exit(1) of C, and a script reads 1 as a verdict. In these cases dpsim ends with code 3 and prints a line. It
+cannot intercept `_exit` of C.
 
 The command itself ends by the original `os._exit`, after Python's exit functions. A forked process may end in any way.
 """

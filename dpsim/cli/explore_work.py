@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def opened(
     work: Path | None, resume: Path | None, chosen: Sequence[tuple[Scenario, Path]], options: Options, worlds: str
 ) -> Iterator[WorkFolder | None]:
-    """Yields the locked folder of `--work` or `--resume`, or None. `worlds`: which of them it explores, in words."""
+    """Yields the locked folder of `--work` or `--resume`, or None. `worlds`: which are explored; others do not fit."""
     if work is not None and resume is not None:
         fail("--resume: not together with --work; --resume also keeps what it does", BAD_INPUT)
     if work is None and resume is None:

@@ -17,7 +17,8 @@ A command is a function whose signature typer reads, and so is a source. Its doc
             raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
         context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
 
-An option takes the scenario first, then the options, each None if the user omits it, and returns the scenario to run.
+The entry point of options has the name of their command. Its function takes the scenario first, then the options, each
+None if the user omits it. It returns the scenario to run.
 
 Such a module should import little besides typer, because `dpsim --help` imports it. A command whose import fails prints
 the error when a user calls it. With an extra, such as `more` in `greet = "my_commands:greet [more]"`, it prints that

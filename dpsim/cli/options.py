@@ -59,7 +59,7 @@ Memory = Annotated[
 
 
 def allow_memory(memory: str | None, quiet: bool = False) -> None:
-    """Sets a run's most memory. Notes a large run on stderr, unless `quiet`. Ends with code 2 if it is no size."""
+    """Sets a run's most memory. Notes a large run on stderr, unless `quiet`. Ends with code 2 for no size."""
     from dpsim.scenario.estimate import allow, parse_memory
 
     try:
@@ -70,7 +70,7 @@ def allow_memory(memory: str | None, quiet: bool = False) -> None:
 
 
 def import_modules(modules: Iterable[str] | None) -> None:
-    """Imports a user's modules. Ends the command with code 2, or 3 if this machine lacked something."""
+    """Imports modules by name or file. If that fails, ends with code 2, or 3 if this machine lacked something."""
     from dpsim.scenario.modules import import_named
 
     for module in modules or ():

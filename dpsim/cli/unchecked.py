@@ -3,8 +3,10 @@
     HELD  in 1 schedule: 2 steps on 2 ranks (sim)
     note: no rank calls rank.decide, so no check compares values; ...
 
-A note is no finding and changes no verdict. A second note says that no schedule reached any declared probe. Only
-programs that declare a class `Params` have notes: first protocols of users do, and should have steps and decisions.
+One check compares the values of ranks, but only those of `rank.decide`. So a program that only prints a wrong result
+passes. A note is no finding and changes no verdict. A second note says that no schedule reached any declared probe.
+Only programs that declare a class `Params` have notes: first protocols of users do, and should have steps and
+decisions.
 """
 
 from __future__ import annotations

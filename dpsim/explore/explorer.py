@@ -38,8 +38,9 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violate
 
 class Problem(NamedTuple):
     """Something that is wrong in a run, by the finding's class. `what`: a text that is equal for the same problem in
-    two runs. `causes`: the steps on which it depends, as a mask of bits of labels; None for all. `evidence`: data of
-    the judge, because another run along this schedule may not show the problem.
+    two runs, and may begin with the class without its detail. `causes`: the steps on which it depends, as a mask of
+    bits of labels; None for all. `evidence`: data of the judge, because another run along this schedule may not show
+    the problem.
     """
 
     klass: str

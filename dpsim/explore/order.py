@@ -11,7 +11,8 @@ compared.
 
 Two steps *race* if they conflict, and if neither edges nor a third racing step order them. A release of a slot between
 two acquires does not count as a third step, because it would hide that the acquires compete. A release and an acquire
-race like any two steps, because with two slots they may have both orders.
+race like any two steps, because with two slots they may have both orders. Without this race, an acquire would not race
+with those that come after the release on its stream.
 
 Prior art: Mazurkiewicz traces; Abdulla, Aronis, Jonsson and Sagonas, "Source sets" (JACM 2017). Python integers as sets
 of steps take 40 ns for an operation, up to a thousand steps.

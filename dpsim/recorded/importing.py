@@ -185,7 +185,9 @@ def _deaths(
 
 
 def _with_steps(ranks: list[list[CallRow]]) -> list[list[CallRow]]:
-    """A step begins with the first call that every rank makes at one line, at least FEWEST times; else none."""
+    """A step begins with each occurrence of the first call that every rank with calls makes at one line, at least
+    FEWEST times. Without such a call, there are no steps.
+    """
     anchor = _anchor(ranks)
     return ranks if anchor is None else [_stepped(own, anchor) for own in ranks]
 

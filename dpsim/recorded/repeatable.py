@@ -7,9 +7,10 @@
     repeatable.calls[0]              # of rank 0, in order
     repeatable.models                # {3: 0}: rank 3 left no dump, and repeats the finished calls of rank 0
 
-A ring buffer keeps the last calls of a rank. In a simulation, the calls of a group pair up from the first one on, so
-all members have to begin with the same call. A rank without a dump makes the finished calls that a peer, its model,
-made with it. Members of its other groups leave out the calls that finished there.
+A ring buffer keeps the last calls of a rank, so two rings may begin with different calls. In a simulation, the calls of
+a group pair up from the first one on, so all members have to begin with the same call. A rank without a dump makes the
+finished calls that a peer, its model, made with it. Nothing shows its calls in other groups, so the members of these
+leave out the calls that finished there.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 In this model, gloo uses another communicator for each tag, and NCCL one for each pair whose transfers are not batched.
 No call creates it, so the world has to list it before the run. If a run uses one that its world lacks, dpsim runs the
-program again. If only a later schedule does, that run is lost, and the next command includes it.
+program again. If only a later schedule does, that run is lost, and the next command includes it. Groups of `new_group`
+need no such run, because that call creates them.
 """
 
 from __future__ import annotations

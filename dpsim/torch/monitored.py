@@ -3,8 +3,8 @@
     rank 1, 2, ...      send a message to rank 0, and wait for its answer
     rank 0              receives these messages one after the other, answers all ranks, and raises if one is missing
 
-Ranks that rank 0 did not wait for raise at once here. On gloo they raise the same error when their own time-out passes.
-Source: torch, ProcessGroupGloo::monitoredBarrier.
+In dpsim, the time-out passes only where nothing else can happen. Ranks that rank 0 did not wait for raise at once here.
+On gloo they raise the same error when their own time-out passes. Source: torch, ProcessGroupGloo::monitoredBarrier.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class NoTorch(BadInput):
 
 
 class RanksJob(NamedTuple):
-    """What each of `size` ranks runs: a script, or a function of a file. `threads`: dpsim schedules the threads of a
-    rank, `ordered`: in one order. `hashes`: odd ranks have another hash seed (1), and `hash` is inverted (`INVERTED`).
+    """What each of `size` ranks runs, with `args`: a script, or a function of a file. `threads`: dpsim schedules those
+    of a rank, `ordered`: in one order. `hashes`: odd ranks have another hash seed (1), and invert `hash` (`INVERTED`).
     """
 
     size: int

@@ -7,7 +7,8 @@
     times.unsaid()                          # that time, if the process does not know it yet; else None
 
 A call depends on the members that have started it when a rank sees its end, and a receive on the sender. A value of a
-store depends on the ranks that wrote it. The clocks of ranks that do not meet are not connected.
+store depends on the ranks that wrote it. So a clock never shows less than the time of something that its rank knows of.
+The clocks of ranks that do not meet are not connected.
 """
 
 from __future__ import annotations

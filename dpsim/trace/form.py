@@ -6,12 +6,13 @@ line has the rank, and the fields of the record's class in `dpsim.contract.ops`:
     {"communicator":"dp_cpu","count":8,"dtype":"int32","kind":"collective","op":"all_reduce","ordinal":4,"rank":1,"root":null,
     ...,"thread":"main",...}
 
-Keys are sorted, there are no spaces and only ASCII characters, and every value has its shortest text. So equal journals
-have equal bytes in any process. `decode` refuses every text that `encode` would not write.
+Keys are sorted, there are no spaces and only ASCII characters. Every number is exact, and every value has its shortest
+text. So equal journals have equal bytes in any process. `decode` refuses every text that `encode` would not write.
 
 Left out are source line (`where`), message of an exception, address of memory (`place`), and records of injected
-faults. Tuples become lists, and a float that JSON lacks becomes an object such as {"float": "nan"}. Templates made from
-the record classes format a record in 1.2 us (`json.dumps`: 4). Prior art: RFC 8785 (canonical JSON), git's objects.
+faults. These may differ between backends or after an edit elsewhere. Tuples become lists, and a float that JSON lacks
+becomes an object such as {"float": "nan"}. Templates made from the record classes format a record in 1.2 us
+(`json.dumps`: 4). Prior art: RFC 8785 (canonical JSON), git's objects.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     journals = [named(journal, given) for journal in run.journals]          # given = given_ports(run.journals)
 
-The first port that the system chose for a store becomes -1, the next -2, in the order of ranks and journals. This
-covers calls and values of stores, messages, and what a rank learned. A decision must not depend on such a port, so it
-stays. An equal number of a message is replaced, too. A port that the system chose twice has one name.
+For port 0, the system chooses another port in each run. The first one that it chose for a store becomes -1, the next
+-2, in the order of ranks and journals. This covers calls and values of stores, messages, and what a rank learned. A
+decision must not depend on such a port, so it stays. An equal number of a message is replaced, too. A port that the
+system chose twice has one name.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
     ...}
 
 `digest` is the SHA-256 of the body, the lines of records. It has a fixed place, so the writer inserts it after the
-body. `scenario` is the whole scenario as plain data, so dpsim can run a trace again without the scenario file.
+body. All other fields may differ between two backends that wrote the same body. `scenario` is the whole scenario as
+plain data, so dpsim can run a trace again without the scenario file.
 """
 
 from __future__ import annotations

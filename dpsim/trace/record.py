@@ -22,7 +22,7 @@ The schedule of an explored run has its own digest. Traces of older versions lac
 
 The writer does not copy the journals. `check_writable` tries the folder *before* a long run. If the user names a link,
 the writer replaces the file behind it; `kept` in `dpsim.campaign.files` chooses the name itself and first removes a
-link.
+link. If writing fails or a user interrupts it, no file appears.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """PCT, probabilistic concurrency testing: each actor has a random priority, and the actor of highest priority runs. At
 d - 1 random steps, the running actor gets the lowest priority.
 
-One run with n actors and k steps finds a bug of depth d with a probability of at least `1 / (n k^(d-1))`. PCT is weak
-if an actor of low priority has to run at one certain step.
+A bug of depth d needs d ordering constraints between steps. One run with n actors and k steps finds a bug of depth d
+with a probability of at least `1 / (n k^(d-1))`. PCT is weak if an actor of low priority has to run at one certain
+step: a priority has to change at exactly this step.
 
 An actor (`dpsim.contract.events.continuing_actor`) is a rank, a communicator, or the messages that a rank posts at one
 site. If messages had the priority of their sender, no message would ever be late. k is the length of the longest run so

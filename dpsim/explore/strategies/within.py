@@ -5,7 +5,8 @@
 The bounds count the steps of a schedule:
 
 * a **preemption** is a step of another actor, although the actor of the step before could continue. An actor is a rank
-  with its devices, a service, or a communicator. A delivery or a death belongs to no actor;
+  with its devices, a service, or a communicator. A delivery or a death belongs to no actor: it neither preempts nor is
+  preempted;
 * a message is a **late delivery** if it could be delivered, and a step that is no delivery came first. Each message
   counts once.
 

@@ -12,6 +12,8 @@ flag, with the flag's value at that time.
     u1                 set                    clear        set
     the word                 written                written        written
     stream       ... launch a     reads: continues            (if it reads here: continues at the third write)
+
+A clear before the read changes the result, so the read conflicts with each op that clears the flag. A set does not.
 """
 
 from __future__ import annotations

@@ -150,6 +150,7 @@ class SimEvent(JournaledEvent):
         return point is not None and not machine.timed and bool(self.host.seen_marks & machine.mark(point))
 
     def _pass(self) -> None:
+        """Creates, once a record of the event, the op by which hosts see it pass, which conflicts with each query."""
         if self._seen is None:
             host, machine = self.host, self.host.machine
             label = own_label(host.rank, f"{EVENT} {self.number} passes")

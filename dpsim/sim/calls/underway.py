@@ -192,7 +192,7 @@ class QueriedCall:
         self._known = self._known or host.machine.alarms.behind(end, host.seen_marks)
 
     def _see(self, host: Host, end: Op) -> None:
-        """Untimed, the schedule decides when the host sees the end. It needs no op for an end that it has seen."""
+        """Creates, once, the op by which the host sees the end: untimed, the schedule decides when."""
         if self._seen is None:
             machine = host.machine
             seen = self._seen = host.op(visit_label(*self._visit, SEES_THE_END))

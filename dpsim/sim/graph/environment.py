@@ -64,7 +64,7 @@ class Halt(BaseException):
 
 
 class Environment(simpy.Environment):
-    """`due`: events of hosts that continue now. `giving_way`: events of threads that let all others run first."""
+    """A clock in ns. `due`: events of hosts that continue now. `giving_way`: of threads that let others go first."""
 
     _now: int  # SimPy declares a float; here it is always an integer
 

@@ -11,9 +11,10 @@ to it:
 If a rank may be killed, its arrival at a call is a separate op, and so is its return from a wait. The rank may die
 before each of them.
 
-A plain call (one without await) may still block the host. The coroutine continues, but all ops that it issues from then
-on come after an op called the *gate*. At its next await, the host waits for the gate. If the gate never fires, the
-calls behind it did not happen. The gates of docs/words.md are others: they delay a real process.
+A plain call (one without await) may still block the host: if a launch queue is full, or if an allocation synchronizes.
+The coroutine cannot stop there, so it continues. But all ops that it issues from then on come after an op called the
+*gate*. At its next await, the host waits for the gate. If the gate never fires, the calls behind it did not happen, and
+the host removes their records. The gates of docs/words.md are others: they delay a real process.
 
 `dpsim.sim.memory.device` contains what a rank has once, for all its threads. The host receives the error of its device
 and learns nothing else from it.
@@ -122,7 +123,7 @@ class Host:
         return events.visit_label(self.word, *at, verb) if self.machine.visible else ""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:
-        """The present plain call blocks the host until `ends` have fired. `records`: their number so far."""
+        """The present plain call blocks the host until `ends` have fired. `records`: the journal's length so far."""
         machine = self.machine
         if machine.timed and all(op.at >= 0 for op in ends):
             return
@@ -149,7 +150,9 @@ class Host:
     # ---- waiting
 
     def settle(self) -> Generator[Any, Any, None]:
-        """A rank that may be killed may die behind its last plain call, too, as messages may be lost with it."""
+        """A rank that may be killed may die behind its last plain call, too, as messages may be lost with it. A death
+        behind an await shows nothing that a death within it does not show.
+        """
         last = self._told
         if last is not None and not self.machine.timed and self.rank in self.machine.mortal:
             yield from self.wait(last)
@@ -268,7 +271,9 @@ class Host:
         self.machine.kill(~self.rank)
 
     def cut(self) -> bool:
-        """Removes records of calls never reached; returns whether any. Of several threads, each waits first."""
+        """Removes records of calls that were never reached, and returns whether there were any. A rank with several
+        threads has none, because each thread waits before it writes a record.
+        """
         self._settle()
         if self._unsure:
             del self.records[self._unsure[0][1] :]

@@ -1,5 +1,6 @@
 """A bound on the ops after the last fault: once the faults have stopped, a run has to end (`World.progress`).
 
+A program that retries without end neither hangs nor repeats itself, so no other check finds it (docs/design/sim.md).
 The bound counts the ops of each rank and service since the last applied fault, kill or delay, or since the start. Each
 of these sets all counts to 0. A time-out that passes does not: the bound has to find who retries after each time-out.
 

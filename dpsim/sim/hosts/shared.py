@@ -281,7 +281,7 @@ def _content(cell: CellType) -> Any:
 def with_null_trace(go_on: Callable[[], Any]) -> Any:
     """Returns what `go_on` returns, for a host thread whose frames were traced before. A trace function that is set
     already, such as that of a debugger, stays. If a greenlet resumes a traced frame while no trace function is set,
-    CPython 3.12 calls a null pointer, which is a bug.
+    CPython 3.12 calls a null pointer, which is a bug. So each later turn of the thread needs this, and its end, too.
     """
     if sys.gettrace() is not None:
         return go_on()

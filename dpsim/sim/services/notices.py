@@ -1,6 +1,7 @@
 """Notices: messages to the ranks that watch another rank or service, when that actor has ended.
 
-A notice is a delivery without a sender, after the end of the watched actor.
+A notice is a delivery without a sender, after the end of the watched actor. If the actor never ends, no notice arrives,
+and the run does not wait for one.
 
     notices.watch(host, actor=3, mailbox="deaths", took=10_000)
     notices.gone(3, host.before)                # rank 3 has ended: sends its notices

@@ -2,7 +2,8 @@
 
 The clock starts at a fixed time. It advances by the time that the rank sleeps, and by a microsecond at each read. Each
 further read without a call between advances it more, so a loop that waits for a deadline ends. Each thread that dpsim
-schedules has a clock. Who joins a thread, or takes a lock or an item of it, learns its time.
+schedules has a clock, because two sleeps at the same time take the time of one. Who joins a thread, or takes a lock or
+an item of it, learns its time.
 
 Before each message the rank tells dpsim its time, and an answer brings the largest time of the ranks that the call
 depends on (`dpsim.torch.times`):
@@ -10,8 +11,9 @@ depends on (`dpsim.torch.times`):
     rank 0      sleep(0.3)      barrier                 # tells 0.3 s
     rank 1                      barrier     time()      # at least 0.3 s
 
-The warm parent installs these functions before it imports torch, and they return the real time there. Modules of
-Python's library that imported a name earlier keep the real time. A proof names the lines that read the clock.
+The warm parent installs these functions before it imports torch, because a module may import a name from `time`. They
+return the real time there. Modules of Python's library that imported a name earlier keep the real time. A proof names
+the lines that read the clock, because dpsim tries one order of times.
 """
 
 from __future__ import annotations

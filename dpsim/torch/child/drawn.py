@@ -5,8 +5,8 @@
 
 `random`, `numpy.random`, torch's generator and `os.urandom` begin with a seed of the rank. All other entropy of
 Python's library and numpy comes from the last: `secrets`, `uuid`, a `Random()` without a seed, names of temporary
-files. A proof names the lines that draw without a seed. torch's generator has no Python function for each draw, so
-dpsim names the line of the next call.
+files. A proof names the lines that draw without a seed, because dpsim tries one seed a rank. torch's generator has no
+Python function for each draw, so dpsim names the line of the next call.
 
 The process id is fixed. A hash seed is the same in all children of one warm parent (`dpsim.torch.nursery`). Two seeds
 often agree in the last bit of a hash. So one more run inverts all bits of the hashes of odd ranks.

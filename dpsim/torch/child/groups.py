@@ -40,7 +40,7 @@ def _nothing(blocks: list[bytes]) -> None:
 
 
 class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
-    """A process group. `ranks`: global ranks. `limit`: of each call in ns, or None. `closed`: by a time-out."""
+    """A process group. `ranks`: global ranks. `limit`: the time-out of a call in ns, or None. `closed`: one passed."""
 
     def __init__(self, rank: int, size: int, name: str, ranks: Sequence[int], whole: bool) -> None:
         super().__init__(rank, size)
@@ -231,7 +231,9 @@ class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch 
         return self._start("barrier", [], _nothing)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Blocks until rank 0 has heard from all, or raises RuntimeError where nothing else can happen."""
+        """Blocks until rank 0 has heard from all members. Raises RuntimeError after the time-out, which passes only
+        where nothing else can happen. The default time-out counts here, too.
+        """
         LOOPS.come()
         clocks.clock().works()
         ns = int((timeout or datetime.timedelta(minutes=30)).total_seconds() * 1e9)

@@ -18,8 +18,8 @@ def known() -> None:
 
 
 def new() -> list[str]:
-    """Returns the modules of installed packages since the last call. Those of the user have state. It reads only the
-    end of `sys.modules`, because a look changes a reference count, which copies a memory page.
+    """Returns the modules of installed packages since the last call, without those of the user, which have state. It
+    reads only the end of `sys.modules`, because a look changes a reference count, which copies a memory page.
     """
     found = []
     for name in sorted(islice(reversed(sys.modules), max(len(sys.modules) - _had[0], 0))):

@@ -4,8 +4,9 @@
         loss(batch)                 # all_reduce: step 0, 1, 2, ...
 
 Each call has a path: the frames of the user that lead to it, each with its place, a line and an instruction. A frame
-started a new round if its place is not after its place at the last call. A batch counts as one call. The outermost
-frame with such a loop counts the steps. A program that marks its steps has only these (`dpsim.mark.step`).
+started a new round if its place is not after its place at the last call. A round counts even if the rank skips some of
+its calls. A batch counts as one call. The outermost frame with such a loop counts the steps. A program that marks its
+steps has only these (`dpsim.mark.step`).
 """
 
 from __future__ import annotations

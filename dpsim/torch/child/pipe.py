@@ -3,8 +3,9 @@
     tell(["step", 3])                           # returns at once
     answer, blocks = ask(["wait", [4]])         # blocks until the simulation has reached that call
 
-If dpsim schedules the threads of the process (`dpsim.torch.child.threads`), nearly every message waits for an answer,
-because dpsim may continue another thread at this call.
+A rank runs ahead of the simulation until it needs an answer. If dpsim schedules the threads of the process
+(`dpsim.torch.child.threads`), nearly every message waits for an answer, because dpsim may continue another thread at
+this call.
 """
 
 from __future__ import annotations

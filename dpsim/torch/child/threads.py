@@ -8,8 +8,9 @@ sends a message that needs an answer. Then the simulation chooses the next threa
     main    starts u1    all_reduce on g1            joins u1
     u1                                 all_reduce on g2          # g2 before g1, or g1 before g2
 
-The sender reads the next answer. If it is for another thread, the reader hands it over and blocks. So a schedule gives
-the same run each time. The locks and queues are those of `dpsim.torch.child`, so dpsim sees who waits for whom.
+The sender reads the next answer. If it is for another thread, the reader hands it over and blocks. So exactly one
+thread runs at a time, and a schedule gives the same run each time. The locks and queues are those of
+`dpsim.torch.child`, so dpsim sees who waits for whom.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ dpsim follows what we measured on gloo (torch 2.13):
   complete". After this, each call of the rank on that group raises "Application timeout caused pair closure".
 
 The peers then raise "Connection closed by peer" on gloo. In dpsim, a peer waits until its own time-out passes. The rank
-aborts the group before its next message, unless the error ends the rank.
+aborts the group before its next message. If the error ends the rank, dpsim reports that end, and there is no abort. The
+default time-outs of torch never pass in dpsim.
 """
 
 from __future__ import annotations
