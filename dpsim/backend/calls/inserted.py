@@ -10,19 +10,27 @@ is the neutral element of the reduction, and zeros in a call without one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpsim.backend.journal.issue import Issue, plan
 from dpsim.contract.dtypes import CARRIERS, NUMPY, as_bfloat16
+from dpsim.contract.interface import DeviceCommunicator, HostCommunicator, Stream
 from dpsim.contract.world import Fault
 
-if TYPE_CHECKING:
-    from dpsim.backend.calls.rank import JournaledRank
+
+class Caller(Protocol):
+    """The parts of a rank that an inserted call uses."""
+
+    rank: int
+    hosts: dict[str, HostCommunicator]
+    devices: dict[str, DeviceCommunicator]
+
+    def stream(self, name: str) -> Stream: ...
 
 
-def make_call(rank: JournaledRank, fault: Fault) -> object:
+def make_call(rank: Caller, fault: Fault) -> object:
     """Makes the inserted call. Returns what a program would await, or None for a device. Raises ValueError if the rank
     is no member of the communicator.
     """
@@ -32,7 +40,7 @@ def make_call(rank: JournaledRank, fault: Fault) -> object:
     members: list[Any] = [*rank.hosts.values(), *rank.devices.values()]
     group = next((one for one in members if one.name == call["communicator"]), None)
     if group is None:
-        raise ValueError(f"insert: rank {rank.journal.rank} is no member of {call['communicator']}")
+        raise ValueError(f"insert: rank {rank.rank} is no member of {call['communicator']}")
     comes = issue.count if issue.peer is not None else issue.rules.count(issue.call, group.index, group.size)
     if group in rank.hosts.values():
         array = np.repeat(neutral, issue.count)
