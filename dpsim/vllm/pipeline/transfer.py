@@ -1,7 +1,7 @@
 """The transfer of hidden states from one pipeline stage to the next (specification 7.2).
 
-In each step with tokens, a stage sends a description over host memory, then the tensors over the device. A description
-is a size, then that many numbers. The next stage posts receives in its order, and waits before it reads the tensors.
+In each step with tokens, a stage sends a description over host memory, then the tensors over the device. It is a size,
+then numbers for names, types and shapes. The next stage posts receives in this order, and waits before it reads them.
 
 A stage has T tensor-parallel ranks. If T divides the number of elements of a tensor, each rank sends only its slice,
 1/T of it. The ranks of the next stage gather the slices when they first read the tensor:
