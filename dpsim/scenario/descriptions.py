@@ -6,7 +6,7 @@
 
 pydantic has a setting with which it reads these docstrings when it creates a class (`use_attribute_docstrings`). But
 then each command of dpsim would read and parse the source of every model. So dpsim parses the source in this module,
-and only for the JSON Schema.
+and only for the JSON Schema. A class without source, as of a prompt, has none.
 """
 
 from __future__ import annotations

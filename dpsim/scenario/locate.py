@@ -7,7 +7,7 @@
     scenario_path("museum/stale_slot")  # a scenario in a subfolder
 
 In a clone, the scenarios that come with dpsim are in `scenarios/` beside the package. In a wheel, they are in the
-package, in `_scenarios/`.
+package, in `_scenarios/`. An editable installation imports from the clone.
 """
 
 from __future__ import annotations

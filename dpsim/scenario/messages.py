@@ -4,9 +4,9 @@
       - {to: coordinator, mailbox: inbox, content: [wave, 3]}                       # sent when the coordinator begins
       - {to: 1, mailbox: inbox, content: pause, after: {rank: 0, site: engine.step, ordinal: 2}}
 
-dpsim sends a message from outside when a rank reaches the op that `after` names, before that op. If dpsim sends several
-messages at ops of one rank, each mailbox receives them in order. A message from outside and one that the rank sends
-itself have no order.
+dpsim sends a message from outside when a rank reaches the op that `after` names, before that op. It is delivered some
+time later, as any other, and the explorer tries every order. If dpsim sends several messages at ops of one rank, each
+mailbox receives them in order. A message from outside and one that the rank sends itself have no order.
 """
 
 from __future__ import annotations

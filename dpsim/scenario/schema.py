@@ -9,7 +9,8 @@ A test compares docs/scenario.schema.json with this module. The command that wri
 `dpsim schema --module my_protocols` prints the schema with the parameters of the programs in that module.
 
 The schema uses draft 07, the newest draft that all YAML language servers support. It only helps while typing: it checks
-neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid.
+neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid. Null is
+allowed where it is the default, because a key without a value means null.
 """
 
 from __future__ import annotations

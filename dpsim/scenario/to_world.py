@@ -31,7 +31,7 @@ from dpsim.scenario.parameters import named
 def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any = None) -> World:
     """Ranks, communicators, services and faults. `prepared`: by `program`, defines services, nodes and groups.
 
-    Raises ScenarioError for services and nodes that the program lacks, or that are invalid.
+    Raises ScenarioError for services and nodes that the program lacks, and for invalid services, nodes or groups.
     """
     groups = None if program is None else program.groups(prepared)
     services = services_of(program, prepared)

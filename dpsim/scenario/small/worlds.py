@@ -11,8 +11,10 @@ Each line shows a field of a model, its size in `--all-up-to`, and the values th
     work: list[Request]                     work=2,work.tokens=3     up to two requests of up to three tokens
     sees: PerRank[int]                      sees=1                   each rank has 0 or 1
 
-A whole number starts at its lower bound, or at 0 without one. If the model refuses a combination of values, there is no
-such world. Worlds with small values come first, so the first world that fails is one of the smallest.
+A whole number starts at its lower bound, or at 0 without one. A parameter without a size keeps the value of the
+scenario. A field of a list's item has its default or, without one, every value that the model allows. If the model
+refuses a combination of values, there is no such world. Worlds with small values come first, so the first world that
+fails is one of the smallest.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """

@@ -16,7 +16,8 @@ The reader works in three stages, and each finds other problems:
   nodes that the program lacks.
 
 The last stage is strict: "4" is no number, and 1 is not true. But if a field requires text, the reader uses the source
-text of a number, so `form: 0.14` is the form 0.14.
+text of a number, so `form: 0.14` is the form 0.14. Only words that YAML 1.1 reads as truth values (on, off, yes, no)
+need quotes there.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each rank knows what every other sends, so it computes every result; times and the order of two senders are not tested.
 If a result differs, the rank raises an error that names the call and the sentence of the contract. All numbers are
-exact in their type.
+exact in their type. Freed memory must not be reused too early; that it is reused at all is not tested.
 
     program.py       the program: rounds of the parts below
     basics.py        names, kernels, reads, a host that runs ahead, refused calls

@@ -82,7 +82,7 @@ async def _behind_on_streams(at: Round) -> None:
 
 
 async def _behind_a_collective(at: Round) -> None:
-    """It has passed for a rank that read the result, and for one that knows a peer has read it."""
+    """An event before it has passed for a rank that read the result, or knows that a peer has read it."""
     main, group = at.main, at.device
     total = at.put(4, "int32")
     event = main.record()

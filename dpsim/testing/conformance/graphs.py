@@ -125,7 +125,7 @@ async def _joined(at: Round) -> None:
 
 
 async def _weak(at: Round) -> None:
-    """A buffer that was freed inside of the capture keeps what the last replay wrote."""
+    """A buffer that was freed inside of the capture keeps what the last replay wrote; other memory stays untouched."""
     main, source = at.main, at.put(4, "int32")
     graph = at.rank.graph(f"conformance.weak.{at.step}")
     async with graph.capture(main):
@@ -154,7 +154,7 @@ async def _weak(at: Round) -> None:
 
 
 async def _refused(at: Round) -> None:
-    """After a refusal, the graph can be captured again."""
+    """Refused: calls that return a result, and waits for an outside event. Then the graph is captured again."""
     main, source = at.main, at.put(4, "int32")
     before = main.record()
     graph = at.rank.graph(f"conformance.refused.{at.step}")

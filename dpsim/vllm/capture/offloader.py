@@ -13,6 +13,9 @@ its copies, so three rules follow (specification 5.9):
   for an event recorded outside of it, so it would read weights while the copy stream writes them.
 * In a capture, a layer waits for the copy of its weights only if the capture contains this copy.
 * At the end of a capture, the stream waits for the copies for which no layer waited (`join_after_forward`).
+
+An eager layer waits for the event of its copy. If a capture recorded this event, no stream can wait for it, so the
+layer waits for the whole copy stream.
 """
 
 from __future__ import annotations

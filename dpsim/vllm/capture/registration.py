@@ -3,7 +3,7 @@
 
 An eager call of the all-reduce uses a buffer whose address all peers have from the start. In a CUDA graph, the kernel
 reads the peers' own buffers, and a capture does not yet have their addresses. So the kernel reads the addresses from a
-table on the device:
+table on the device, whose places are empty until the session ends:
 
     capture 1    the graph reads place 0 of the table, and reduces
     capture 2    the graph reads place 1 of the table, and reduces

@@ -7,7 +7,9 @@ compares the decisions. For each entry, the rank runs the forward several times:
     mode NONE       `warm_ups` times       initialises what is lazy, before the capture forbids it
     target mode     once                   the wrappers capture
 
-The largest graph of each mode comes first, because all share a memory pool and output buffers (invariant I-CG-13).
+The largest graph of each mode comes first, because all share a memory pool and output buffers. Their first use makes
+these large enough for all (invariant I-CG-13). The session runs on a separate stream. At the end, before any replay,
+its caller exchanges over host memory what the ranks need from each other's graphs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The fields of vLLM's parallel configuration: names, types and defaults, without rules that relate two fields.
 
-The types accept what any release accepts. The rules of a release then refuse some values (`dpsim.vllm.config.rules`).
+The types accept what any release accepts. A rule about one field that all releases share is its type. The rules of a
+release then refuse some values (`dpsim.vllm.config.rules`).
 
     >>> ParallelSettings(enable_dbo=True, ubatch_size=4).num_ubatches
     2

@@ -6,8 +6,9 @@ A `ParallelConfig` that exists is complete and breaks no rule:
     >>> config.world_size, config.world_size_across_dp, config.distributed_executor_backend
     (2, 8, 'mp')
 
-Like vLLM's `__post_init__`, the completion is not idempotent: with several data-parallel ranks, each call takes another
-port from the list (invariant I-CF-9).
+`ParallelConfig.model_validate(fields, context=Surroundings(...))` passes the number of GPUs and the environment. Like
+vLLM's `__post_init__`, the completion is not idempotent: with several data-parallel ranks, each call takes another port
+from the list (invariant I-CF-9).
 
 Sources: specification chapters 8.0 to 8.4 (fields, derived values, validation, ports, hash).
 """
@@ -97,7 +98,7 @@ class ParallelConfig(ParallelValues):
     # ---- completing
 
     def post_init(self, around: Surroundings) -> Self:
-        """Completes the fields that the user left unset. ValueError: an environment variable is no number."""
+        """Completes the unset fields, and checks no rule. ValueError: an environment variable is no number."""
         filled = self._with(**self._backends(around))
         filled = filled._with(world_size=filled._ranks())
         filled = filled._with(**filled._data_parallel(around))
@@ -172,11 +173,14 @@ class ParallelConfig(ParallelValues):
         return self.disable_custom_all_reduce or self.nnodes > 1
 
     def engine_apart(self, around: Surroundings) -> bool:
-        """Whether the engine core has its own process (VLLM_ENABLE_V1_MULTIPROCESSING): never with a launcher."""
+        """Whether the engine core has its own process (VLLM_ENABLE_V1_MULTIPROCESSING).
+
+        Never with an external launcher: each process that it starts contains a worker and its engine core.
+        """
         return not self.external_launcher and around.number("VLLM_ENABLE_V1_MULTIPROCESSING", 1) == 1
 
     def after_handshake(self, front_end: ParallelConfig) -> Self:
-        """With the size and addresses that the front end sends (specification 9.2, step 4)."""
+        """With what the front end sends (specification 9.2, step 4); the engine sends back the hash of this."""
         return self._with(**{name: getattr(front_end, name) for name in self.told_by_front_end})
 
     # ---- derived values

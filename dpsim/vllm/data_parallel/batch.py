@@ -72,7 +72,7 @@ class StepPlan(NamedTuple):
 
 
 class BatchForm(ABC):
-    """A published form: its wire format, its decision, and the modes that the second dispatch may choose."""
+    """A published form of the agreement: wire format, decision, and the modes that the second dispatch may choose."""
 
     rows: int
 
@@ -87,7 +87,7 @@ class BatchForm(ABC):
         """Decides from the reduced table, int32 of shape (rows, ranks), and returns the plan."""
 
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
-        """Checks this rank's own conditions on the table. AssertionError on this rank only; others may continue."""
+        """Checks this rank's own conditions before the decision. AssertionError on this rank only; others may go on."""
         return
 
     @abstractmethod
@@ -140,7 +140,7 @@ class Source000(BatchForm):
 
 
 class Release014(BatchForm):
-    """Release 0.14: ranks pad if all want it, or if they split; the mode comes last and does not matter.
+    """Release 0.14: ranks pad if all want it, or if they split. Padding does not depend on the mode.
 
     If only some ranks want padding, those raise AssertionError, and the others continue without padding.
     """

@@ -11,7 +11,7 @@ rank runs the largest number of requests.
 
 A rank votes to skip the drafts of a step if no request of its batch has drafts in its next decode. If all ranks vote to
 skip, the drafter does not run (`SyncState.skip_drafts`). The specification describes the vote and its effect (1.2 and
-6.5), but not when a rank votes so: the model derives the condition.
+6.5), but not when a rank votes so: the model derives the condition. This drafter accepts sequences of any length.
 """
 
 from __future__ import annotations

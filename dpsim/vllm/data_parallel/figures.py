@@ -52,7 +52,7 @@ def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[s
 
 
 def moves_of_experts(journal: Sequence[RawRecord]) -> str:
-    """Lists the step of each placement, and the experts that change ranks, numbered within their group.
+    """Lists the step of each placement, and the experts that change ranks, which are numbered as in the group `eplb`.
 
     If experts move while steps run, also the last step before the new experts are in use.
     """

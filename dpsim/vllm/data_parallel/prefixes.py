@@ -1,7 +1,8 @@
 """The prefix cache of one rank: which tokens of a prompt are cached, because another request has the same prefix.
 
-A block of the prefix counts as cached as soon as the scheduler has scheduled the step that writes it. Another request
-of the same step *reads blocks that the step still writes*. The cache evicts nothing.
+Requests with one prefix begin with the same tokens, up to the end of the shorter prompt. A block of the prefix counts
+as cached as soon as the scheduler has scheduled the step that writes it. Another request of the same step *reads blocks
+that the step still writes*. The cache evicts nothing.
 
     >>> cache = PrefixCache(block_size=4)
     >>> cache.note("a", 10)                         # a step that writes ten tokens of the prefix

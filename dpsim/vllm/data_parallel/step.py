@@ -3,7 +3,7 @@
 A rank dispatches by itself, that is, it chooses a CUDA graph for its batch. It agrees with the other ranks on mode and
 counts. Then it dispatches again with the agreed count and mode, asserts that the count does not change, and runs the
 forward. The stand-in for the model is one layer for each microbatch (`dpsim.vllm.data_parallel.forward`). Then the
-drafter runs, and experts may move.
+drafter runs, and experts may move. A rank's rows have the tokens of its batch, then padding.
 """
 
 from __future__ import annotations

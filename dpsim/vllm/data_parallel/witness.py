@@ -1,7 +1,7 @@
 """A witness: it compares the results of a rank's steps with the batches of its scheduler.
 
-Ranks may agree on all sizes, and still run fewer tokens than scheduled (invariant I-DP-6). So a rank hands its own rows
-to a witness, after the collective of the experts has summed the rows of all ranks. It takes the batch from the
+Ranks may agree on all sizes, and still run fewer tokens than scheduled. No engine checks it (I-DP-6). So a rank hands
+its rows to a witness, after the collective of the experts has summed the rows of all ranks. It takes the batch from the
 scheduler and not from the step, because the step may be wrong.
 
 It raises the first difference, as a finding such as CRASH:DROPPEDTOKENS:

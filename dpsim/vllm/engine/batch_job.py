@@ -34,7 +34,8 @@ class OfflineEngine:
         >>> engine.step(), engine.step()
         ('dummy', 'model')
 
-    There are no waves, and the ranks reduce before every step. All ranks have to call both functions equally often.
+    There are no waves, and the ranks reduce before every step. All ranks have to call both functions equally often: the
+    engine does not notice a rank that calls once more or less.
     """
 
     op: ClassVar[Op] = "max"

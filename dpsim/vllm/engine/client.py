@@ -18,6 +18,8 @@ ends. If the KV cache is more than half full, waiting requests count more. The n
     >>> client.score(0), client.choose()  # 5 requests, and 2 * 6 * 0.25
     (8.0, 1)
 
+A front end chooses among these engines (`engines_of`), by who balances the load:
+
     internal    all: the front end balances
     hybrid      those of its node: it balances among them, and an outer balancer among nodes
     external    its own: an outer balancer decides
@@ -116,7 +118,7 @@ class ClientView:
         return float(WAITING_WEIGHT * waiting + running)
 
     def _chosen(self, engine: int) -> None:
-        """Until new counts arrive, each front end counts for all, because each sends about as many requests."""
+        """Until new counts arrive, the request waits once for each front end: each sends about as many."""
         waiting, *others = self.load[engine]
         self.load[engine] = (waiting + self.clients, *others)
 

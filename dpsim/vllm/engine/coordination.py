@@ -1,7 +1,7 @@
 """The coordinator's rules: which engines it wakes, and what it publishes to the front ends (specification 2.2 and 2.5).
 
 An engine or a front end reports that a wave begins or is over; the coordinator wakes all engines and publishes the
-state.
+state. Requests do not pass through the coordinator.
 
     >>> coordinator = Coordination(engines=2)
     >>> for one in coordinator.start_wave(engine=1, wave=0):

@@ -9,7 +9,8 @@ In the engine, the coordinator waits up to 100 ms for a message before it publis
 soon as its mailbox is empty; an exploration tries both orders. Simplified: the engine also repeats its last message
 every five seconds.
 
-When all front ends have sent STOP, the coordinator sends STOP to all engines and ends. STOP follows every wake.
+When all front ends have sent STOP, the coordinator sends STOP to all engines and ends. An engine ends when it has STOP
+and is idle. It receives STOP after every wake, because the coordinator sends both.
 
 Source: specification 2.5.
 """

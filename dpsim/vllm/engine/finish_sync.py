@@ -1,7 +1,8 @@
 """The finish sync: how engines in lockstep agree whether the group continues to run (specification 2.4).
 
-At a sync point, engines reduce a few numbers. Step and numbers are equal on all, so is the verdict (I-EL-3, I-EL-13).
-The releases reduce different numbers:
+At a sync point, engines reduce a few numbers; between two, all go on without a message. Step and numbers are equal on
+all, and the rules read nothing else, so the verdict is equal, too (I-EL-3, I-EL-13). The releases reduce different
+numbers:
 
     FinishFlag   one number: has unfinished work; MAX        source 003, 0.14 to 0.20
     PauseVotes   two: unfinished work, pause pending; SUM    0.24, and 0.33 with a sync point in the first step

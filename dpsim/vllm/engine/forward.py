@@ -6,10 +6,10 @@
 
 Each forward of a rank needs one forward of every other rank, so ranks that launch different numbers of forwards hang
 (invariant I-EL-1). A real forward checks its result, which contains the tokens of all ranks and the version of each
-rank's weights. `update_weights`, between pause and resume, is a collective of all engines.
+rank's weights. `update_weights`, between pause and resume, is a collective of all engines that writes these weights.
 
 An engine core is also its first worker, and calls the others (`EngineWorker`) by messages. It waits for their answers
-to `synchronize` and `update_weights`, but not to a forward (specification 2.7).
+to `synchronize` and `update_weights`, but not to a forward (specification 2.7). Whole engines use other classes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
     WAIT      wait for all requests so far
 
 Before a front end sends a request, it reads the messages of the coordinator; these may be out of date. At the end, the
-front end waits for all its requests, and sends STOP.
+front end waits for all its requests, and sends STOP. If one never starts, the run hangs. A message ("CONTROL", what,
+...) to the mailbox "outputs" adds an action during the run.
 
 Sources: specification 2.1 and 2.5.
 """

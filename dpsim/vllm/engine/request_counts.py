@@ -1,7 +1,7 @@
 """The counts of an engine's requests, which the engine sends to the coordinator (specification 2.3 and 2.5).
 
 An engine sends its counts when they have changed, with the numbers of the step and the wave. They may be out of date
-when a front end balances by them. The releases:
+when a front end balances by them. vLLM's method is `_maybe_publish_request_counts`. The releases:
 
     Untold              never: front ends balance by the requests that they have sent themselves
     RequestCounts       behind each step: 0.14

@@ -10,7 +10,7 @@ dead rank, from the first step that some of them has not completed.
 In the agreement, survivors have to ignore the column of the dead rank, whose zeros would change the decision.
 
 The program survives one death and raises an error at a second. A rank that has completed all steps waits for all
-others, sends LEFT, and ends.
+others, sends LEFT (all ranks have completed all steps), and ends.
 
     protocol: dp_survivors
     faults: [{kind: die, rank: 2, at: {site: survivors.all_to_all, ordinal: 0}}]
@@ -58,7 +58,8 @@ class Groups:
 class Outcome:
     """Why a monitor aborts one set. `dead`: the rank that died. `over`: all steps are complete. `lost`: two are dead.
 
-    One for each set, because a later notice may arrive while the main thread still reads the first.
+    One for each set, because a later notice may arrive while the main thread still reads the first. The monitor writes
+    it before the abort, and the main thread reads it after the abort.
     """
 
     def __init__(self) -> None:

@@ -7,7 +7,8 @@ In `engine_watched`, no wait may last without end, not even that of an idle engi
 answers each unfinished request with an error, also those that it has not sent yet. It then raises EngineDeadError,
 which names the dead engine.
 
-One more action of front ends, ("SHUTDOWN",), ends all engines in the middle of their steps, with an error.
+One more action of front ends, ("SHUTDOWN",), ends all engines in the middle of their steps; unfinished requests end
+with an error. The normal end is a drain: it waits for all requests.
 
 Sources: specification chapter 9 (invariant I-ST-10).
 """

@@ -62,6 +62,9 @@ class Out(NamedTuple):
 class EngineWaves:
     """The state of one engine. `index`: its data-parallel rank. `size`: the number of engines. `interval`: the steps
     between two sync points.
+
+    The loop calls it in this order: messages (`add`, `start_dp_wave`, `pause`, `resume`), a step, `synced` if it is
+    `at_sync_point`, otherwise `no_sync`, and `end_iteration` with `engines_running` as it was before the messages.
     """
 
     sync_form: ClassVar[type[FinishSync]]

@@ -1,5 +1,5 @@
 """Translates a command line of vLLM (`vllm serve ...`) to a dpsim scenario. It drops no flag silently, and prints no
-ignored value, which may be secret.
+ignored value, which may be secret. Its result, a scenario or a `ScenarioError`, depends only on the text.
 
     shell.py       splits a script into commands and words, as a shell does
     flags.py       the table of vLLM's flags, with the use of each

@@ -76,7 +76,10 @@ class GraphManager:
         return mode, size
 
     def captures(self) -> list[CaptureSize]:
-        """In one order on every rank (invariant I-CG-6): mixed before decodes, the largest first, for the memory."""
+        """In one order on every rank (invariant I-CG-6): mixed before decodes, and the largest first.
+
+        So the first one makes the output buffer and the memory pool large enough for all.
+        """
         mixed = self.sizes.values() if self.mode.mixed_mode is not RuntimeMode.NONE else ()
         return [
             *(CaptureSize(size, self.mode.mixed_mode, False) for size in sorted(set(mixed), reverse=True)),

@@ -2,7 +2,8 @@
 
 A variant is a mutant of the engine's specification (keys such as M-DP-1; see docs/keys.md), or a bug that an engine
 had. Where its docstring names "one" rank, engine or worker, the last one has the mistake. Its healthy twin is the same
-program without the mistake. No check imports a variant, so no check has an exception for one. The files:
+program without the mistake. No check imports a variant, so no check has an exception for one. Entry points in
+pyproject.toml name the files, and only the registry imports them:
 
     batch.py             the batch agreement of data-parallel ranks
     batch_v2.py          the agreement of the V2 runner, and of release 0.33

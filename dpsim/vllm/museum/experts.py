@@ -2,8 +2,9 @@
 
 M-ES-9 is a mutant of section 10.8. The bug eplb-coop-launch is vllm pull request 32860. One stream runs transfers of
 experts, and another stream runs an all-to-all, whose thread blocks have to be on the device at the same time. On one
-rank the transfers start first, on another rank the all-to-all, and neither kernel can finish. Here the rank issues the
-transfers itself, because the hang depends on the streams only (the program `eplb` has the thread).
+rank the transfers start first, on another rank the all-to-all, and neither kernel can finish. In vLLM, a separate
+thread issues the transfers. Here the rank issues them itself, because the hang depends on the streams only (the program
+`eplb` has the thread).
 """
 
 from __future__ import annotations

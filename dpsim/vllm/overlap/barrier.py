@@ -5,7 +5,7 @@ library, which the capture forbids (mutant M-BT-1). There are two forms:
 
     ReadyBarrier     one party for each microbatch, and the main thread: each signals its arrival, main releases all
     LiteralBarrier   source 001: exactly three parties, in any order, as in Python's `threading.Barrier(3)`. The
-                     fourth that arrives waits until two more have arrived
+                     fourth that arrives waits until two more have arrived. With two microbatches, both do the same
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The expert of each token, and the uneven sizes of the all-to-all (specification 3.7 and 4.4).
 
 In a real model, the router chooses an expert from the content of a token, and ranks exchange how many tokens go where.
-In this model, the place of a token in its batch decides. So wrong counts give wrong sizes.
+In this model, the place of a token in its batch decides, so wrong counts give wrong sizes. Each rank has one expert.
 
     >>> [owner(token, layer=0, ranks=2) for token in range(6)]
     [0, 1, 1, 0, 0, 1]

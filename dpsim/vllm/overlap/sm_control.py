@@ -2,8 +2,8 @@
 4.10).
 
 A communication kernel that spins until its peers arrive occupies its multiprocessors meanwhile. So while microbatches
-run or a rank captures them, communication gets only `c` multiprocessors, and computing gets the others. Settings that
-change this:
+run or a rank captures them, communication gets only `c` multiprocessors, and computing gets the others. Afterwards both
+kinds may use all again, also after an exception and before a replay. Settings that change this:
 
     input                                    what follows
     no expert parallelism                    no all-to-all is set up; computing still leaves `c` of them free

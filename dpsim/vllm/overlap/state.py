@@ -1,6 +1,7 @@
 """The state that all host threads of a rank share: their microbatches, and the one forward context (specification 4.1).
 
 In the engine, these are variables of the process, so a thread that gets its turn first installs its forward context.
+Here they are plain Python without a lock, because by the baton only one thread of a rank runs at a time.
 
     ids        thread name -> microbatch, for the threads that are registered
     contexts   microbatch -> its context, None before it enters and after it left

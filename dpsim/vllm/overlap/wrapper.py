@@ -9,10 +9,10 @@
     some           NONE, PIECEWISE    -                        threads, eagerly
 
 A capture executes no kernel. So if a step captures a graph while the engine serves, the step has no outputs until a
-replay.
+replay. The source pages and releases do this, and the witness of the program reports it.
 
 In each mode, the forward contexts of microbatches have mode NONE, so that no wrapper inside of them captures or
-replays.
+replays. The wrapper concatenates outputs in the order of the microbatches' numbers.
 
 If a microbatch raises, the others hang in every release, unless it raises behind its last yield. Then the V1 runner
 continues with the rows of the others, and the V2 runner raises. In `dpsim.vllm.overlap.repaired`, the others do not

@@ -14,5 +14,6 @@ A scenario of the model of vLLM has a topology, a configuration and a workload o
     options.py         options of `dpsim run` and `dpsim explore`
     agreement.py       a conformance test that runs a protocol on a backend
 
-Only the two files with strategies import Hypothesis.
+Entry points in pyproject.toml name `scenario`, `strategies`, `options` and `agreement`. Only the two files with
+strategies import Hypothesis.
 """

@@ -60,7 +60,10 @@ def _share(request: Request, budget: int, step_ns: int) -> int:
 
 
 def _longest(requests: Sequence[Request]) -> int:
-    """A request of a session continues where earlier requests of the session ended, so their positions add up."""
+    """Positions, even if a request ends early, because a stage allocates them for each slot.
+
+    A request of a session continues where earlier requests of the session ended, so their positions add up.
+    """
     sessions = Counter[str]()
     for one in requests:
         if one.session is not None:

@@ -11,6 +11,8 @@ maximum:
     output    tokens of output, from 1                       abort     0: never; 1: or in any step after its arrival
     stages    pipeline stages, from 1
 
+A small scenario omits faults, delays, messages and settings of ranks that it does not have, and an expected culprit.
+
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
 

@@ -7,11 +7,12 @@
 A strategy draws an abort in order to draw a free in an arbitrary step.
 
 Every drawn scenario is valid by construction, and small: up to 4 ranks, 6 requests, about 30 steps. Hypothesis shrinks
-it towards the simplest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays.
+it towards the simplest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. For this,
+the simplest value is first in every choice, and lists shrink to empty ones.
 
 A strategy always draws all its values, even those that an earlier choice makes useless. Otherwise Hypothesis could not
 revert that choice without a change of all later draws. Strategies draw neither schedules nor seeds, because the
-property explores schedules.
+property explores schedules. So it depends on the scenario only, and a failing example shrinks.
 
 Only this file and `fault_strategies` import Hypothesis. Prior art: Hypothesis' own guide to strategies that shrink
 well; Jepsen's nemesis.

@@ -62,8 +62,9 @@ class Admission(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """`freed`: requests that lose slots; of these, `preempted` start again. `drafts`: the most of a row; 0: none
-    proposed.
+    """`freed`: requests that lose their slots; of these, `preempted` start again later.
+
+    `drafts`: the most that a row has in its next decode. If it is 0, the last stage proposes none.
     """
 
     number: int

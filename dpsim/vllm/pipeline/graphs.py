@@ -10,7 +10,8 @@ behind those of requests, to which padding tokens write. So padded rows have no 
 
 The stages need no agreement before a capture. All have the same configuration, so they capture the same sizes, the
 largest first. The first dummy run allocates output buffers that have room for all sizes (invariant I-CG-13). In a
-capture, a stage neither sends nor receives hidden states; it runs on the content of its buffers.
+capture, a stage neither sends nor receives hidden states; it runs on the content of its buffers. In a step, all stages
+choose the same graph, because they have the same batch. The ranks of a stage reduce each layer inside the graph.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The calls depend on the requests and the configuration only, because the tokens of the stand-in model do
 (`dpsim.vllm.model.oracle`). So every stage computes the same history by itself, and no schedule of the ranks changes
-it. One call is one tick of the step clock.
+it. One call is one tick of the step clock. Ticks in which the engine has nothing to do are left out.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.params.arguments import Request

@@ -3,8 +3,8 @@ arrived.
 
 An earlier stage receives the sampled token of a step as many steps later as there are stages. With asynchronous
 scheduling, the scheduler sets for each request the first step of its next decode. Without asynchronous scheduling, it
-never sets this step. A request with drafts has some, so it runs at once, and the first stage computes with an older
-token:
+never sets this step. A request without drafts still waits, because the scheduler has no token for it before the result.
+A request with drafts has some, so it runs at once, and the first stage computes with an older token:
 
     step         0        1                2
     0.33         prompt   drafts: stale    drafts: stale

@@ -7,9 +7,12 @@ read the result `stages` steps later:
     step t             all: forward.  last: broadcast a_t;  others: receive into the newest place of a queue
     step t + stages    others: take the oldest entry, main stream waits for it, state is updated, then inputs are read
 
-The queue has one entry for each stage, and `None` is the entry of a step without tokens. The slot of an entry may get
-another request meanwhile. So a stage counts the *generations* of each slot (how often it was freed), and an entry
-stores those of its slots. When a stage removes the entry, it drops each row whose slot has a newer generation.
+The queue has one entry for each stage, and `None` is the entry of a step without tokens. Every step removes one entry
+and adds one, so an entry always waits the same number of steps. Its slot may get another request meanwhile. So a stage
+counts the *generations* of each slot (how often it was freed), and an entry stores those of its slots. When a stage
+removes the entry, it drops each row whose slot has a newer generation.
+
+Sender and receivers do not negotiate: each computes `need` and `width` from the same batch.
 
 The structure of this module is that of source page 002 (vLLM 0.24). The need mask, the width and the broadcast of
 drafts are those of 0.33.
@@ -73,7 +76,7 @@ class Arrived(NamedTuple):
 
 
 class SampledTokens:
-    """One rank's side. `slots`: of the request table. `drafts`: of a step."""
+    """One rank's side of the broadcast. `slots`: of the request table. `drafts`: of a step."""
 
     def __init__(self, rank: Rank, slots: int, drafts: int) -> None:
         self.rank, self.drafts = rank, drafts

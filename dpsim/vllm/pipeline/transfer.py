@@ -1,7 +1,7 @@
 """The transfer of hidden states from one pipeline stage to the next (specification 7.2).
 
-In each step with tokens, a stage sends a description of its tensors over host memory, then the tensors over the device
-communicator. The description consists of a size, then that many numbers for names, types and shapes.
+In each step with tokens, a stage sends a description over host memory, then the tensors over the device. It is a size,
+then numbers for names, types and shapes. The next stage posts receives in this order, and waits before it reads them.
 
 A stage has T tensor-parallel ranks. If T divides the number of elements of a tensor, each rank sends only its slice,
 1/T of it. The ranks of the next stage gather the slices when they first read the tensor:
@@ -9,9 +9,9 @@ A stage has T tensor-parallel ranks. If T divides the number of elements of a te
     rank 0   0 1 2 3   sends 0 1       rank 2   receives 0 1   all-gathers 0 1 2 3
     rank 1   0 1 2 3   sends 2 3       rank 3   receives 2 3   all-gathers 0 1 2 3
 
-From these shapes, both sides compute which tensors are sliced (invariant I-PS-10). The ranks of a stage compute from
-them which tensors to gather, and in which order (invariant I-PS-5). A stage describes an empty tensor but does not send
-it.
+The description has the shapes of whole tensors. From these, both sides compute which tensors are sliced (invariant
+I-PS-10), and the ranks of a stage which to gather, in which order (invariant I-PS-5). A stage describes an empty
+tensor but does not send it.
 
 The releases differ in what the sender waits for:
 
@@ -36,7 +36,7 @@ from dpsim.contract.ops import DType
 
 
 class Received(NamedTuple):
-    """By name, perhaps incomplete. `sliced`: whole shapes of slices. `ready`: None if the main stream receives."""
+    """By name, perhaps incomplete. `sliced`: whole shapes. `ready`: behind the receives; None: on the main stream."""
 
     tensors: dict[str, Buffer]
     sliced: dict[str, tuple[int, ...]]

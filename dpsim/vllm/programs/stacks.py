@@ -20,7 +20,7 @@ dpsim refuses a combination that the engine refuses, and names the rule, unless 
     protocol: {name: whole_engine, form: current, pieces: {runner: v2}, allow_refused: true}
 
 A scenario cannot allow pieces that do not fit together, such as the agreement of one runner and the graphs of the
-other.
+other. Neither can it allow a configuration that breaks the rules of its release.
 """
 
 from __future__ import annotations

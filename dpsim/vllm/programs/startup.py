@@ -5,8 +5,8 @@ In the program `startup_watched`, the participants also notice the death of any 
     protocol: {name: startup, form: "0.33"}
 
 Front ends, the coordinator and engine cores are services; workers are the ranks of the topology. `config_by_rank`
-contains the command line of a rank's node. The program does not use requests: a run is complete when the group has
-started.
+contains the command line of a rank's node. An engine core uses that of its first worker, and the front end uses the
+common `config`. The program does not use requests: a run is complete when the group has started.
 
 All releases compare a hash of the configuration when engines are ready. With `pieces: {compared: fields}` the front end
 compares more fields, and earlier (`dpsim.vllm.startup.compared`).
@@ -49,7 +49,7 @@ from dpsim.vllm.startup.worker import StartupWorker
 
 
 class StartupSetup(NamedTuple):
-    """What all share. `configs`: of each rank. `engines`: the parallel configuration of each."""
+    """What all share. `configs`: of each rank. `engines`: the parallel configuration of each engine."""
 
     layout: Layout
     config: EngineConfig

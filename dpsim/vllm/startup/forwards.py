@@ -6,6 +6,7 @@ the captures, and a sampler's warm-up on the last stage:
 
     profile 8; warm_up 4, 2, 1; capture 4, 2, 1; sampler 1
 
+In each, the replicas agree, stages send hidden states, and the ranks of experts and of tensor parallelism reduce.
 Attention runs only in captures, so a communicator that only it uses has to be connected before.
 
 The sizes and the layers of these forwards are simplified; the communicators and the number of calls are those of the

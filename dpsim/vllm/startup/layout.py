@@ -10,10 +10,10 @@ Front ends (one a node), coordinator and engine cores are services. Workers are 
     >>> layout.name(3), layout.workers(1)
     ('worker 3', (2, 3))
 
-Time-outs are nanoseconds. A participant that waits for another one, which itself waits, has the longer time-out. A
-child waits for its parent without a time-out: the parent's own waits have one, and when the parent ends, the child's
-wait ends. The wait for INIT has a time-out, because the program that listens at the port of a command line may not be
-the parent.
+Time-outs are nanoseconds. A participant that waits for another one, which itself waits, has the longer time-out. So the
+participant nearest to the cause reports first. A child waits for its parent without a time-out: the parent's own waits
+have one, and when the parent ends, the child's wait ends. The wait for INIT has a time-out, because the program that
+listens at the port of a command line may not be the parent.
 
 Sources: specification 9.1 and 9.2 (rank layout, invariant I-CF-4).
 """

@@ -5,8 +5,9 @@
     stopped   its parent or another participant failed, so it ends without an error (probe startup.stopped)
 
 A participant that fails or stops closes its stores, the youngest first, and its children notice this. An engine closes
-the store of the engine DP group last, because it was the first (invariant I-ST-12). A child waits for its parent as
-long as the parent lives. All other waits have a time-out (invariant I-ST-10).
+the store of the engine DP group last, because it was the first (invariant I-ST-12). An engine that stops reports it to
+the front end of its node, which stops as well: either all serve, or all end. A child waits for its parent as long as
+the parent lives. All other waits have a time-out (invariant I-ST-10).
 
 Simplified: if a peer dies in a collective, a worker in this collective waits without end, and the run reports a hang.
 In `startup_watched`, the engine ends such a worker. Sources: specification 9.1 and 9.3.

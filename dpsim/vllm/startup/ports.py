@@ -1,9 +1,11 @@
 """How the members of a group find the port at which they meet, in two published forms.
 
-Release 0.14: a list of ports is drawn once, and each process removes the last port from its own copy. If the first
-member takes another port, because one is taken, the others wait at the old one.
+Release 0.14: a list of ports is drawn once, and each process removes the last port from its own copy. If another
+program has the port, the first member takes the next one, up to five times. The others do not notice this. They wait at
+the old port in vain, or connect to the other program.
 
-Release 0.33: the first member binds any free port, keeps it, and publishes its number in a coordination store.
+Release 0.33: the first member binds any free port, keeps it, and publishes its number in a coordination store. No other
+program can take the port meanwhile.
 
     first member                    the others
     0.14   open 20004, else 20003   join 20004

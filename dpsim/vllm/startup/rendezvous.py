@@ -8,6 +8,8 @@ raise the same error, which names the missing member.
     await engines.barrier("start")
     smallest = await engines.reduce(bytes, min)
 
+Torch makes a stateless group in this way, and the barrier at the end of each `new_group`.
+
 Sources: specification 8.3, 8.5 and 9.2 (steps 5 and 7); invariants I-CF-3 and I-CF-5.
 """
 

@@ -10,10 +10,12 @@
     worker         its engine core, by a thread (death pipe)      aborts all communicators, and stops
 
 A parent notices a death while other participants are blocked, even if it waits for another child (invariant I-ST-10).
-On one node, a parent waits for answers without a time-out while its children live, as in vLLM. With several nodes, a
-parent cannot watch processes of other nodes, and has the time-outs of the program `startup`.
+It then ends the other workers, so that none waits for the dead one in a collective. On one node, a parent waits for
+answers without a time-out while its children live, as in vLLM. With several nodes, a parent cannot watch processes of
+other nodes, and has the time-outs of the program `startup`.
 
-Answers and notices of deaths arrive in one mailbox, so a parent waits for all of them at once.
+Answers and notices of deaths arrive in one mailbox, so a parent waits for all at once. vLLM polls the handshake socket
+together with the sentinels of its processes.
 
 Simplified: no notice ends a wait at a port. If a member of a group dies while the members meet there, the others wait
 until their time-out, and then report the death. In vLLM the engine core ends its workers at once.
@@ -158,7 +160,7 @@ class WatchingEngine(Watching, EngineCore):
 
 
 class WatchedWorker(Watching, StartupWorker):
-    """Its second thread waits for the end of the engine core, while main may be in a collective with peers."""
+    """Its second thread waits for the end of the engine core, while main may be in a collective. None without peers."""
 
     def watched(self) -> tuple[str, ...]:
         return (engine_name(self.layout.engine_of(self.rank.rank)),)

@@ -1,5 +1,7 @@
 """Calls of an engine to its workers, as messages: vLLM's executor and its queue of remote calls (specification 7.3).
 
+All workers of an engine receive the same calls in the same order, and run them one by one:
+
     execute, step, batch             a batch, without an answer: the core asks for its result later
     sample, step, masks              sample the batch that was executed last, also without an answer
     take, step, number               wait for the result of the oldest batch; the output rank answers
@@ -9,7 +11,7 @@
     stop, step                       the last one
 
 Each call contains the engine's step, so that all ranks of all replicas have the same step number (invariant I-EL-1).
-Messages are plain tuples:
+The output rank returns results to the core. Messages are plain tuples:
 
     >>> batch = Batch(3, freed=(0,), admitted=(Admission(1, (7, 8)),), rows=(Row(1, 0, 2, 2, 4, 0),))
     >>> plain(batch)

@@ -6,7 +6,8 @@ The layers are those of a captured stage (`dpsim.vllm.pipeline.graphs`).
             | u1:                  embed, attention, mix | dispatch, expert, combine ...  |
 
 Only the forward of a step is split into microbatches. The stage receives and sends the hidden states of all
-microbatches in one transfer, and samples their tokens together.
+microbatches in one transfer, and samples their tokens together. A dummy runs all layers, because the other replicas
+need its experts in each layer.
 """
 
 from __future__ import annotations

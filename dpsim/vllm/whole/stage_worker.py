@@ -7,7 +7,8 @@ forward (`dpsim.vllm.whole.stage_agreement`). A worker agrees after it has updat
 prepares the inputs (invariant I-ES-3). The collectives of the experts have the agreed number of rows (invariant
 I-ES-4).
 
-A dummy changes no request and involves no other stage, and the engine takes no result of it (invariant I-ES-7).
+A dummy makes the agreement and the collective of the experts. It changes no request and involves no other stage, and
+the engine takes no result of it (invariant I-ES-7).
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     2023-11-16 18:17:03.9799600,4808,10
     2023-11-16 18:17:04.0319600,3180,8
 
-An arrival is the exact number of nanoseconds after the earliest row. `limit` counts in the order of the file. The files
-of 2023 have seven decimals and CRLF line ends. Those of 2024 have up to six decimals and the time zone +00:00. The
-reader accepts both. It refuses any other text with the line number, because a guessed row would shift every later
-batch.
+An arrival is the exact number of nanoseconds after the earliest row. Rows need not be sorted; `limit` counts in the
+order of the file. The files of 2023 have seven decimals and CRLF line ends. Those of 2024 have up to six decimals and
+the time zone +00:00. The reader accepts both. It refuses any other text with the line number, because a guessed row
+would shift every later batch.
 
 It also refuses rows with zero tokens, which no scheduler would finish. Source: github.com/Azure/AzurePublicDataset
 (CC-BY), AzureLLMInferenceDataset2023.md and 2024.md; Patel et al., Splitwise (ISCA 2024).
