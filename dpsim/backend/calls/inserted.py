@@ -10,7 +10,7 @@ is the neutral element of the reduction, and zeros in a call without one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,8 @@ from dpsim.backend.journal.issue import Issue, plan
 from dpsim.contract.dtypes import CARRIERS, NUMPY, as_bfloat16
 from dpsim.contract.world import Fault
 
-if TYPE_CHECKING:
-    from dpsim.backend.calls.rank import JournaledRank
 
-
-def make_call(rank: JournaledRank, fault: Fault) -> object:
+def make_call(rank: Any, fault: Fault) -> object:
     """Makes the inserted call. Returns what a program would await, or None for a device. Raises ValueError if the rank
     is no member of the communicator.
     """

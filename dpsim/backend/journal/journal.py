@@ -13,10 +13,7 @@ what belongs to one thread: its step, and how often it reached each site.
 
 The rules for faults are those of real hardware. A skipped collective uses an ordinal but no sequence number. So the
 rank's next call matches the skipped call of its peers. On a host it returns its input, on a device it leaves the
-buffer.
-
-The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops there.
-
+buffer. The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops there.
 The journal passes records one by one to `sink`. In the simulation it is the `append` of a list. In a worker process it
 writes to a file. So the parent process can read how far a rank has run, even if the rank is blocked in a call.
 """
@@ -243,8 +240,7 @@ class Journal(FaultInjector):
     # ---- how the program ended
 
     def finished(self) -> None:
-        if self._injections:
-            self._insert("end", 0, "")
+        self._insert("end", 0, "")
         self._sink(("finished", self.step, self.thread, "end", 0, ""))
 
     def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:
@@ -254,7 +250,7 @@ class Journal(FaultInjector):
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
         """Records that a thread other than main ended or raised. Returns its exception as text."""
-        if self._injections and error is None:
+        if error is None:
             self._insert("end", self.visits("end"), "")
         self.about = "thread", self.thread, "end"
         self.come("end")
@@ -291,8 +287,7 @@ class Journal(FaultInjector):
     def _again(self, site: str) -> int:
         """Returns the ordinal of an op that a fault repeats."""
         known = self._sites[site]
-        self.ordinal = known.count
-        known.count += 1
+        self.ordinal, known.count = known.count, known.count + 1
         return self.ordinal
 
     def _look(self, kind: str, site: str, where: str) -> int:

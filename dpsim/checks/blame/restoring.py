@@ -3,8 +3,8 @@
     restores(run, Fault("skip", 0, At("dp.agree", 3)))      # False: rank 0 makes this call once in each other step
 
 In a call of two actors, a run also holds if the innocent one makes the same mistake. Such a change is no repair. So the
-number of calls of a step must be one of other steps of the actor, and each changed argument must be one of other calls
-at the site. If there are no others, nothing is known, and each change counts.
+actor must make the same number of calls in some other step. Each changed argument must be one of other calls at the
+site. If there are no others, nothing is known, and each change counts.
 """
 
 from __future__ import annotations
