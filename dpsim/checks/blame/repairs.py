@@ -2,7 +2,7 @@
 
     repairs(world, run, finding)    # [Fault("insert", 1, At("dp.read", 3), {"op": "all_reduce", ...}), ...]
 
-A repair makes one call that the actor left out, leaves one out that it made, or takes an argument of a peer. It restores
+A repair makes one call that the actor left out, leaves out one that it made, or takes arguments of a peer. It restores
 what the actor does in other steps (`dpsim.checks.blame.restoring`). The most likely ones come first. A call to insert
 has the fields of the peers' calls in this step. Its stream and peer are those of the actor's own calls at the site in
 other steps. It comes before the op that follows the call at a peer.
@@ -78,7 +78,7 @@ def repairs(world: World, run: Run, finding: Finding) -> list[Fault]:
 
 
 def partners(world: World, run: Run, finding: Finding) -> list[Finding]:
-    """Returns the finding with each partner as its culprit: an actor that alone met the accused one in a call of this
+    """Returns the finding with each partner as its culprit. A partner alone met the accused actor in a call of this
     step, or should have. It is accused at the same site, and at that of the call which it made there.
     """
     culprit = finding.culprit
@@ -145,8 +145,8 @@ def _insertions(world: World, run: Run, culprit: Culprit) -> list[Fault]:
 
 
 def _alike(world: World, run: Run, culprit: Culprit) -> list[RawRecord]:
-    """Returns calls like the missing one: the actor's own at this site, else those of its peers. It returns one for each
-    peer and communicator, of the nearest step.
+    """Returns calls like the missing one: the actor's own at this site, else those of its peers. Each peer and
+    communicator has one, of the nearest step.
     """
     rank, groups = culprit.rank, {spec.name for spec in world.communicators if culprit.rank in spec.ranks}
     own = [raw for raw in run.journals[rank] if _is_call(raw, culprit.site)]
