@@ -13,8 +13,7 @@ what belongs to one thread: its step, and how often it reached each site.
 
 The rules for faults are those of real hardware. A skipped collective uses an ordinal but no sequence number. So the
 rank's next call matches the skipped call of its peers. On a host it returns its input, on a device it leaves the
-buffer. The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops
-there.
+buffer. The journal calls `look` at every 256th visit of a site and every 256th new site, to end endless loops.
 
 The journal passes records one by one to `sink`. In the simulation it is the `append` of a list. In a worker process it
 writes to a file. So the parent process can read how far a rank has run, even if the rank is blocked in a call.
