@@ -61,12 +61,12 @@ class Missing(NamedTuple):
 
 def repairs(world: World, run: Run, finding: Finding) -> list[Fault]:
     """Returns the repairs of the culprit's calls at its site and step, the most likely first. None for an actor that
-    died or raised, because its end explains the finding.
+    died or raised, because its end explains a hang. After a wrong call, it may raise as a victim.
     """
     culprit = finding.culprit
     if culprit is None or culprit.ranks or finding.klass.partition(":")[0] not in REPAIRABLE:
         return []
-    if run.ends[culprit.rank] in ("died", "raised"):
+    if run.ends[culprit.rank] in ("died", "raised") and finding.klass.startswith("HANG"):
         return []
     own = [raw for raw in run.journals[culprit.rank] if _is_call(raw, culprit.site) and raw[STEP] == culprit.step]
     changes = [fault for raw in own for fault in _changes(run, culprit.rank, raw)]
@@ -128,6 +128,8 @@ def _changes(run: Run, rank: int, raw: RawRecord) -> list[Fault]:
     for _, met in _met(run, rank, raw):
         theirs = as_record(met)
         fields = CHANGED[raw[KIND]] if met[SEQ] == raw[SEQ] else ()
+        if raw[KIND] == "collective" and (raw[COLLECTIVE_SIZES] or met[COLLECTIVE_SIZES]):
+            fields = tuple(field for field in fields if field != "count")  # each member brings its own number
         change = {field: getattr(theirs, field) for field in fields if getattr(mine, field) != getattr(theirs, field)}
         if change:
             found[tuple(change.items())] = Fault("alter", rank, _at(raw), change)
