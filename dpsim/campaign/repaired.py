@@ -3,14 +3,15 @@
     repair = repair_that_holds(subject, run, findings[0], strategy)       # Repair, or None
     text(repair.fact)           # "confirmed: with all_reduce dp.agree made by rank 1 in step 5, the run holds"
 
-Real processes cannot do this. The simulation makes the same run again, with the call that the culprit left out, without
-the one that it made too often, or with the arguments of its peer (`dpsim.checks.blame.repairs`). If the run then holds,
-the accusation is confirmed. If a change of the partner's call helps as well, both are told, and nobody is confirmed.
-The fault that the scenario plants stays. A search makes no such runs: only a report that a user reads does.
+Real processes cannot do this. The simulation makes the same run again with one change (`dpsim.checks.blame.repairs`).
+The culprit makes the call that it left out, leaves out the one that it made too often, or takes its peer's arguments.
+If the run then holds, the accusation is confirmed. If a change of the partner's call helps as well, the report names
+both, and confirms no rank. The fault that the scenario plants stays. A search makes no such runs: only a report that a
+user reads does.
 
-An inserted call has no contents, and the program does not get its result. So ranks may decide differently after it. If
-all findings after an insertion are of such values, or the first one blames the same rank in the same step, the call
-itself was repaired, and the sentence says so.
+An inserted call has no contents, and the program does not get its result. So ranks may decide differently after it. An
+insertion also counts if all findings after it are of such values, or if the first one blames its rank in its step. Then
+the sentence names that finding.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ MOST = 10
 """The largest number of runs for an actor."""
 
 LOOKS = 1_000
-"""A repaired run stops after so many calls of its progress function, and one for each record of the failing run."""
+"""A repaired run stops after that number of calls of its progress function, and one for each record of the failing
+run.
+"""
 
 VALUES = ("DISAGREEMENT", "STALE", "UNDEFINED")
 """Families of findings about values, which an inserted call may cause."""
@@ -60,7 +63,9 @@ class Repair(NamedTuple):
     @property
     def fact(self) -> Fact:
         """The repair and its effect."""
-        return fact("repaired" if len(self.faults) == 1 else "repaired_either", ways=self.ways, left=self.left)
+        if len(self.faults) == 1:
+            return fact("repaired", ways=self.ways, left=self.left)
+        return fact("repaired_either", ways=self.ways, left=self.left)
 
 
 def _way(fault: Fault) -> Fact:
@@ -137,7 +142,7 @@ def _left(subject: Subject, fault: Fault, strategy: Callable[[], Strategy] | Non
 
 
 def _explains(fault: Fault, findings: Sequence[Finding]) -> bool:
-    """Whether values that an inserted call does not bring explain the findings: all are about values, or the first one
+    """Whether the findings follow from the missing contents of an inserted call. All are about values, or the first one
     blames its rank in its step.
     """
     if fault.kind != "insert":

@@ -56,9 +56,8 @@ class At(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A fault breaks the protocol at one op of one rank: the rank leaves the call out, repeats it, changes it, or makes
-    another call before it. Or the rank dies there, raises in its program, or hangs with all its threads. No peer gets a
-    message about it.
+    """A fault breaks the protocol at one op of one rank. The rank leaves it out, repeats it, changes it, makes another
+    call before it, dies there, raises, or hangs with all its threads. No peer gets a message about it.
 
     `change`: for `alter`, one of op, count, dtype, root, peer with its new value. For `insert`, the fields of the call
     as its record has them (`dpsim.contract.ops.Collective`, `Transfer`). The rank does not wait for an inserted call,
@@ -76,9 +75,8 @@ class Fault(NamedTuple):
 
 def fault_text(kind: str, change: Mapping[str, Any]) -> str:
     """Returns a fault in words: "skip", "alter count to 9", "insert all_reduce on dp_cpu"."""
-    if kind == "insert":
-        return f"insert {change['op']} on {change['communicator']}"
-    return kind + "".join(f" {key} to {value}" for key, value in change.items())
+    inserted = f" {change['op']} on {change['communicator']}" if kind == "insert" else ""
+    return kind + (inserted or "".join(f" {key} to {value}" for key, value in change.items()))
 
 
 class Delay(NamedTuple):

@@ -81,14 +81,14 @@ def test_an_innocent_rank_is_not_confirmed(fault: Fault, accused: int) -> None:
     assert repair(fault, accused=accused) is None
 
 
-def test_the_values_of_an_inserted_call_are_told() -> None:
+def test_a_repair_names_the_finding_about_values_that_follows_it() -> None:
     """Rank 1 decides on its own elements, because its program does not get the sum."""
     found = repair(SKIP, program=Uses)
     assert found is not None
     assert found.left.startswith("DISAGREEMENT")
 
 
-def test_a_repair_of_either_side_confirms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_of_either_side_confirms_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first step nothing shows which number of calls is usual, so a change of either rank may be the repair."""
     first = Fault("skip", 1, At("sum", 0))
     subject, run, finding = failing(first, ranks=2)

@@ -108,7 +108,7 @@ def test_a_count_rules_where_there_are_no_sizes() -> None:
     ],
     ids=str,
 )
-def test_a_call_that_was_not_inserted_is_told(at: At, line: str | None) -> None:
+def test_the_message_about_a_call_that_was_not_inserted(at: At, line: str | None) -> None:
     async def sums(rank: Rank) -> None:
         await rank.host("all").all_reduce(np.zeros(1, np.int32), site="sum")
 

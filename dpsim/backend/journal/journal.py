@@ -12,9 +12,7 @@ what belongs to one thread: its step, and how often it reached each site.
 
 The rules for faults are those of real hardware. A skipped collective uses an ordinal but no sequence number. So the
 rank's next call matches the skipped call of its peers. On a host it returns its input, on a device it leaves the
-buffer.
-
-The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops there.
+buffer. The journal calls `look` at every 256th visit of a site and every 256th new site, to end endless loops.
 
 The journal passes records one by one to `sink`. In a worker process this is a file. From it, the parent process reads
 how far a blocked rank has run.
@@ -230,8 +228,7 @@ class Journal(GraphRecords):
     # ---- how the program ended
 
     def finished(self) -> None:
-        if self._injections:
-            self._insert("end", 0, "")
+        self._insert("end", 0, "")
         self._sink(("finished", self.step, self.thread, "end", 0, ""))
 
     def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:
@@ -241,7 +238,7 @@ class Journal(GraphRecords):
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
         """Records that a thread other than main ended or raised. Returns its exception as text."""
-        if self._injections and error is None:
+        if error is None:
             self._insert("end", self.visits("end"), "")
         self.about = "thread", self.thread, "end"
         self.come("end")

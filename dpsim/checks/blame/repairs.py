@@ -2,10 +2,10 @@
 
     repairs(world, run, finding)    # [Fault("insert", 1, At("dp.read", 3), {"op": "all_reduce", ...}), ...]
 
-A repair makes one call that the actor left out, leaves one out that it made, or changes an argument of one to that of a
-peer. It restores what the actor does in other steps (`dpsim.checks.blame.restoring`). The most likely ones come first.
-The fields of a call to insert are those of the peers' calls in this step; its stream and peer are those of the actor's
-own calls at the site in other steps. It comes before the op that follows the call at a peer.
+A repair makes one call that the actor left out, leaves out one that it made, or takes arguments of a peer. It restores
+what the actor does in other steps (`dpsim.checks.blame.restoring`). The most likely ones come first. A call to insert
+has the fields of the peers' calls in this step. Its stream and peer are those of the actor's own calls at the site in
+other steps. It comes before the op that follows the call at a peer.
 
 In a call of two actors, a change of either one may help. `partners` accuses the other one, so that both are tried.
 """
@@ -61,12 +61,12 @@ class Missing(NamedTuple):
 
 def repairs(world: World, run: Run, finding: Finding) -> list[Fault]:
     """Returns the repairs of the culprit's calls at its site and step, the most likely first. None for an actor that
-    died or raised, because its end explains the finding.
+    died or raised, because its end explains a hang. After a wrong call, it may raise as a victim.
     """
     culprit = finding.culprit
     if culprit is None or culprit.ranks or finding.klass.partition(":")[0] not in REPAIRABLE:
         return []
-    if run.ends[culprit.rank] in ("died", "raised"):
+    if run.ends[culprit.rank] in ("died", "raised") and finding.klass.startswith("HANG"):
         return []
     own = [raw for raw in run.journals[culprit.rank] if _is_call(raw, culprit.site) and raw[STEP] == culprit.step]
     changes = [fault for raw in own for fault in _changes(run, culprit.rank, raw)]
@@ -78,8 +78,8 @@ def repairs(world: World, run: Run, finding: Finding) -> list[Fault]:
 
 
 def partners(world: World, run: Run, finding: Finding) -> list[Finding]:
-    """Returns the finding with each actor as its culprit that alone met the accused one in a call of this step, or
-    would have met it. It is accused at the same site, and at that of the call which it made there.
+    """Returns the finding with each partner as its culprit. A partner alone met the accused actor in a call of this
+    step, or should have. It is accused at the same site, and at that of the call which it made there.
     """
     culprit = finding.culprit
     assert culprit is not None, "a finding without a culprit has no partners"
@@ -128,6 +128,8 @@ def _changes(run: Run, rank: int, raw: RawRecord) -> list[Fault]:
     for _, met in _met(run, rank, raw):
         theirs = as_record(met)
         fields = CHANGED[raw[KIND]] if met[SEQ] == raw[SEQ] else ()
+        if raw[KIND] == "collective" and (raw[COLLECTIVE_SIZES] or met[COLLECTIVE_SIZES]):
+            fields = tuple(field for field in fields if field != "count")  # each member brings its own number
         change = {field: getattr(theirs, field) for field in fields if getattr(mine, field) != getattr(theirs, field)}
         if change:
             found[tuple(change.items())] = Fault("alter", rank, _at(raw), change)
@@ -145,8 +147,8 @@ def _insertions(world: World, run: Run, culprit: Culprit) -> list[Fault]:
 
 
 def _alike(world: World, run: Run, culprit: Culprit) -> list[RawRecord]:
-    """Returns calls like the one that is missing: the actor's own at this site, one for each peer and communicator, of
-    the nearest step; else those of its peers.
+    """Returns calls like the missing one: the actor's own at this site, else those of its peers. Each peer and
+    communicator has one, of the nearest step.
     """
     rank, groups = culprit.rank, {spec.name for spec in world.communicators if culprit.rank in spec.ranks}
     own = [raw for raw in run.journals[rank] if _is_call(raw, culprit.site)]
@@ -223,8 +225,8 @@ def _own_sizes(run: Run, rank: int, members: Sequence[int], met: RawRecord) -> t
 
 
 def _places(run: Run, culprit: Culprit, like: RawRecord, missing: Missing) -> list[At]:
-    """Returns the ops before which the actor may have left out a call: that which follows it at the peer, the call that
-    took its number, the op that usually follows, the next step, and the last op.
+    """Returns the ops before which the actor may have left out a call. First comes the op that follows it at the peer,
+    then the call that took its number. The op that usually follows, the next step, and the last op are less likely.
     """
     journal = run.journals[culprit.rank]
     own = [raw for raw in journal if raw[THREAD] == culprit.thread and raw[KIND] in NAMED]

@@ -2,9 +2,9 @@
 
     restores(run, Fault("skip", 0, At("dp.agree", 3)))      # False: rank 0 makes this call once in each other step
 
-In a call of two actors, a run also holds if the innocent one makes the same mistake. Such a change is no repair. So the
-number of calls of a step must be one of other steps of the actor, and each changed argument must be one of other calls
-at the site. If there are no others, nothing is known, and each change counts.
+In a call of two actors, a run also holds if the innocent one makes the same mistake. Such a change is no repair. So if
+the actor makes the same number of calls in all other steps, a change must lead to that number. If all other calls at
+the site have the same argument, it must lead to that. Where others differ, or none exist, each change counts.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ def restores(run: Run, fault: Fault) -> bool:
         return _usual_number(own, changed[SITE], changed[STEP], -1)
     others = [as_record(raw) for raw in _others(run, changed)]
     seen = {name: {getattr(other, name, None) for other in others} for name in fault.change}
-    return not others or all(value in seen[name] for name, value in fault.change.items())
+    return all(seen[name] in (set(), {value}) or len(seen[name]) > 1 for name, value in fault.change.items())
 
 
 def _usual_number(own: Iterable[RawRecord], site: str, step: int, more: int) -> bool:
-    """Whether the actor makes as many calls at a site in another step as in this one after the change."""
+    """Whether the actor makes as many calls at a site in each other step as in this one after the change."""
     numbers = Counter[int]()
     for raw in own:
         numbers[raw[STEP]] += raw[KIND] in MEETS and raw[SITE] == site
     changed = numbers.pop(step, 0) + more
-    return not any(numbers.values()) or changed in numbers.values()
+    usual = {*numbers.values()}
+    return usual in (set(), {0}, {changed}) or len(usual) > 1
 
 
 def _others(run: Run, changed: RawRecord) -> list[RawRecord]:
