@@ -63,8 +63,10 @@ def fitted(value: Any, draw: st.DrawFn) -> Any:
         value = address(value, draw)
     if set(value.get("at") or ()) == {"thread"} and "kind" in value:
         value["at"] |= {"site": "a", "ordinal": 3}
-    if "dtype" in value:
+    if "dtype" in value and "communicator" not in value:  # a change, and no call
         value = dict([draw(st.sampled_from([one for one in value.items() if one[1] is not None] or [("count", 1)]))])
+    if "call" in value:
+        value |= inserted(value["call"], draw)
     if "verdict" in value and value["verdict"] != "violated":  # an expectation with a class is one of a violation
         value |= {"verdict": "violated"} if value["class"] else {"culprit": None}
     if value.get("class") is not None:
@@ -72,6 +74,21 @@ def fitted(value: Any, draw: st.DrawFn) -> Any:
     if "switched_off" in value:
         value["switched_off"] = [draw(st.sampled_from(CLASSES)) for _ in value["switched_off"]]
     return {key: one for key, one in value.items() if one is not None}
+
+
+def inserted(call: dict[str, Any], draw: st.DrawFn) -> dict[str, Any]:
+    """Returns the rank and the call of an insertion, which fits the communicators of this world."""
+    rank, count = draw(st.sampled_from(ACTORS[:2])), call["count"]
+    forms = {
+        "all_reduce": {"reduce": "sum"} if call.get("reduce") is None else {"reduce": call["reduce"], "dtype": "int32"},
+        "broadcast": {"root": 1},
+        "all_gather": {"sizes": [count, count]},
+        "send": {"peer": 1 - rank},
+    }
+    op = draw(st.sampled_from([*forms]))
+    group = draw(st.sampled_from([{"communicator": "world_cpu"}, {"communicator": "world", "stream": "s"}]))
+    kept = {key: call[key] for key in ("dtype", "site", "step") if key in call}
+    return {"rank": rank, "call": kept | group | {"op": op, "count": count} | forms[op]}
 
 
 def address(value: dict[str, Any], draw: st.DrawFn) -> dict[str, Any]:
