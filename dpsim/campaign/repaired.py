@@ -10,8 +10,8 @@ both, and confirms no rank. The fault that the scenario plants stays. A search m
 user reads does.
 
 An inserted call has no contents, and the program does not get its result. So ranks may decide differently after it. An
-insertion also counts if all findings after it are of such values, or if the first one blames its rank in its step. Then
-the sentence names that finding.
+insertion is likely the missing call if all findings after it are of such values, or if the first one blames its rank in
+its step. Then the sentence says so, and names that finding.
 """
 
 from __future__ import annotations
