@@ -9,9 +9,9 @@ If the run then holds, the accusation is confirmed. If a change of the partner's
 both, and confirms no rank. The fault that the scenario plants stays. A search makes no such runs: only a report that a
 user reads does.
 
-An inserted call has no contents, and the program does not get its result. So ranks may decide differently after it. An
-insertion is likely the missing call if all findings after it are of such values, or if the first one blames its rank in
-its step. Then the sentence says so, and names that finding.
+An inserted call has no contents, and the program does not get its result. So ranks may decide differently after it. If
+all findings after an insertion are of such values, the call is likely the missing one. The same holds if the first one
+blames its rank in its step. The sentence says so, and names that finding.
 """
 
 from __future__ import annotations

@@ -12,15 +12,17 @@ hang.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dpsim.contract.collectives import COLLECTIVES
 from dpsim.contract.ops import DType, ReduceOp
 from dpsim.contract.words import did_you_mean
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.scenario.base import Index, KeyPath, Problem, RankNumber, StrictModel, Word, refuse
+
+if TYPE_CHECKING:
+    from dpsim.contract.collectives.rules import CollectiveRules
 
 Elements = Annotated[int, Field(ge=0, le=1 << 28, strict=True)]
 
@@ -31,8 +33,14 @@ SIZED = ("all_gather", "reduce_scatter", "all_to_all")
 """The ops that may have sizes."""
 
 
+def _collectives() -> dict[str, CollectiveRules]:
+    from dpsim.contract.collectives import COLLECTIVES  # it imports numpy, which `dpsim schema` does not need
+
+    return COLLECTIVES
+
+
 def _known(op: str) -> str:
-    if op not in (ops := [*COLLECTIVES, "send", "recv"]):
+    if op not in (ops := [*_collectives(), "send", "recv"]):
         refuse(Problem((), f"no op {op!r}; expected one of {', '.join(ops)}{did_you_mean(op, ops)}"))
     return op
 
@@ -65,7 +73,7 @@ class InsertedCall(StrictModel):
 
     @model_validator(mode="after")
     def _of_the_op(self) -> Self:
-        rules = COLLECTIVES.get(self.op)
+        rules = _collectives().get(self.op)
         needs = {"peer"} if rules is None else {"root"} if rules.rooted else set()
         may = needs | ({"reduce"} if rules is not None and rules.reduces else set())
         may |= {"sizes"} if self.op in SIZED else set()
@@ -83,7 +91,7 @@ class InsertedCall(StrictModel):
     def change(self, site: str | None) -> dict[str, Any]:
         """Returns the fields for a backend. `site`: that of the address."""
         fields = self.model_dump(exclude_none=True)
-        if (rules := COLLECTIVES.get(self.op)) is not None and rules.reduces:
+        if (rules := _collectives().get(self.op)) is not None and rules.reduces:
             fields.setdefault("reduce", "sum")
         return {"site": site, **fields, "sizes": self.sizes}
 

@@ -20,7 +20,7 @@ from dpsim.contract.interface import DeviceCommunicator, HostCommunicator, Strea
 from dpsim.contract.world import Fault
 
 
-class Caller(Protocol):
+class MakesCalls(Protocol):
     """The parts of a rank that an inserted call uses."""
 
     rank: int
@@ -30,7 +30,7 @@ class Caller(Protocol):
     def stream(self, name: str) -> Stream: ...
 
 
-def make_call(rank: Caller, fault: Fault) -> object:
+def make_call(rank: MakesCalls, fault: Fault) -> object:
     """Makes the inserted call. Returns what a program would await, or None for a device. Raises ValueError if the rank
     is no member of the communicator.
     """

@@ -1,5 +1,5 @@
-"""A wrapper around a part of the model: it captures the part into a CUDA graph once for each batch size, then replays
-it (specification 5.7). All wrappers of a model get the same forward context.
+"""A wrapper around a part of the model. It captures the part into a CUDA graph once for each batch size, and replays it
+(specification 5.7). All wrappers of a model get the same forward context.
 
 The FULL wrapper is around the whole model. PIECEWISE wrappers are around the pieces between its attention ops. The mode
 of the forward context selects which wrappers capture or replay; all others call their part as it is.

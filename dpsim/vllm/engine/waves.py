@@ -63,8 +63,8 @@ class EngineWaves:
     """The state of one engine. `index`: its data-parallel rank. `size`: the number of engines. `interval`: the steps
     between two sync points.
 
-    The loop calls it in this order: messages (`add`, `start_dp_wave`, `pause`, `resume`), a step, `synced` if it is
-    `at_sync_point`, otherwise `no_sync`, and `end_iteration` with `engines_running` as it was before the messages.
+    The loop calls it in this order: messages (`add`, `start_dp_wave`, `pause`, `resume`), a step, then `synced` or
+    `no_sync`, by `at_sync_point`. Last comes `end_iteration`, with `engines_running` as before the messages.
     """
 
     sync_form: ClassVar[type[FinishSync]]

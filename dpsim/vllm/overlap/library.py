@@ -3,7 +3,7 @@
 
 A library allocates a workspace at its first call, and the host waits for the allocation. A capture forbids this wait.
 Therefore the threads of a capture call the library for both streams before the capture begins. Each step starts new
-threads: the library keeps the handle of a thread that ends, and the next one with the same number uses its workspaces.
+threads. The library keeps the handle of a thread that ends, and the next one of this number uses its workspaces.
 """
 
 from __future__ import annotations

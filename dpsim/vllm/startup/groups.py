@@ -2,7 +2,7 @@
 
 For every member list of every kind, all workers create a device group and then a gloo group, whether they are members
 or not. Each creation is a barrier of all workers (`dpsim.vllm.startup.rendezvous`). Right after it, each member
-connects its device communicator: the first rank, by its *global* number, broadcasts the unique id over gloo, then all
+connects its device communicator. The first rank, by its *global* number, broadcasts the unique id over gloo, then all
 reduce one element. Without this all-reduce, a worker would connect the communicator later, perhaps in a capture.
 
     world; tp (0, 1), (2, 3); dcp ...; pp ...; dp (0, 2), (1, 3); ep (0, 1, 2, 3); and last the siblings of pp
