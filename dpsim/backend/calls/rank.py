@@ -178,7 +178,8 @@ class JournaledRank(Rank):
         self._watch(actor, mailbox)
 
     def sleep(self, ns: int, site: str) -> Work:
-        ns = whole(ns, "the sleep", site, 0)
+        if type(ns) is not int or ns < 0:
+            ns = whole(ns, "the sleep", site, 0)
         if self.journal.turn is not None:
             self.journal.on("sleep", self.journal.thread)
         delay = self.journal.note("sleep", site, (ns,))
