@@ -66,7 +66,7 @@ def _of_result(extras: Extras, result: Result, primary: Finding, base: Path | No
     extras = _with(extras, result.run, found, with_one_more(result.scenario, primary, base))
     if result.run.backend != SIMULATION:
         return extras
-    return _confirmed(extras, Subject.of(result.scenario, base), result.run, primary, None)
+    return _repaired(extras, Subject.of(result.scenario, base), result.run, primary, None)
 
 
 def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario) -> Extras:
@@ -79,10 +79,10 @@ def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario)
             found = None if shown.failure.in_time else turning_of(subject, shown.schedule)
             new = _with(NOTHING, shown.run, found, with_one_more(scenario, shown.findings[0]))
             schedule = None if shown.failure.in_time else shown.schedule
-            shown.events = _confirmed(new, subject, shown.run, shown.findings[0], schedule)
+            shown.events = _repaired(new, subject, shown.run, shown.findings[0], schedule)
     new = shown.events
     events = extras._replace(no_return=new.no_return, swap=new.swap, swaps=new.swaps)
-    return events._replace(one_more=new.one_more, repairs=new.repairs, sure=new.sure)
+    return events._replace(one_more=new.one_more, repairs=new.repairs, repair=new.repair)
 
 
 def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
@@ -94,7 +94,7 @@ def of_replayed(extras: Extras, replayed: Replayed) -> Extras:
         found = _turning(replayed)
         extras = _with(extras, run, found, with_one_more(scenario, findings[0], replayed.base))
         schedule = None if replayed.schedule is None else replayed.schedule.steps
-        return _confirmed(extras, Subject.of(scenario, replayed.base), run, findings[0], schedule)
+        return _repaired(extras, Subject.of(scenario, replayed.base), run, findings[0], schedule)
 
 
 def events_of_replayed(replayed: Replayed) -> Extras:
@@ -113,13 +113,13 @@ def _turning(replayed: Replayed) -> Turning | None:
     return turning_in_time(subject) if in_time else None
 
 
-def _confirmed(extras: Extras, subject: Subject, run: Run, primary: Finding, schedule: Sequence[str] | None) -> Extras:
+def _repaired(extras: Extras, subject: Subject, run: Run, primary: Finding, schedule: Sequence[str] | None) -> Extras:
     """Adds the repair with which the run holds, if there is one. `schedule`: None for a timed run."""
     follow = None if schedule is None else lambda: ScheduleReplay(schedule, strict=False, longest=subject.longest)
     repair = repair_that_holds(subject, run, primary, follow) if sum(map(len, run.journals)) <= LONGEST else None
     if repair is None:
         return extras
-    return extras._replace(repairs=tuple(map(text, repair.ways)), sure=text(repair.fact))
+    return extras._replace(repairs=tuple(map(text, repair.ways)), repair=text(repair.fact))
 
 
 def _with(extras: Extras, run: Run, found: Turning | None, more: Finding | None) -> Extras:

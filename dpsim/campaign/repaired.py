@@ -1,17 +1,18 @@
-"""Repaired: confirms a culprit by a run in which one of its calls is repaired.
+"""Repaired: finds one change of the culprit's calls with which the run holds.
 
     repair = repair_that_holds(subject, run, findings[0], strategy)       # Repair, or None
-    text(repair.fact)           # "confirmed: with all_reduce dp.agree made by rank 1 in step 5, the run holds"
+    text(repair.fact)           # "with all_reduce dp.agree made by rank 1 in step 5, the run holds"
 
 Real processes cannot do this. The simulation makes the same run again with one change (`dpsim.checks.blame.repairs`).
 The culprit makes the call that it left out, leaves out the one that it made too often, or takes its peer's arguments.
-If the run then holds, the accusation is confirmed. If a change of the partner's call helps as well, the report names
-both, and confirms no rank. The fault that the scenario plants stays. A search makes no such runs: only a report that a
-user reads does.
+The fault that the scenario plants stays. A search makes no such runs: only a report that a user reads does.
+
+A run that holds proves that the change suffices, and not whose fault it is. A rank that obeyed a wrong value of another
+rank has a call to change as well. If a change of the partner's call helps, too, the report names both.
 
 An inserted call has no contents, and the program does not get its result. So ranks may decide differently after it. If
 all findings after an insertion are of such values, the call is likely the missing one. The same holds if the first one
-blames its rank in its step. The sentence says so, and names that finding.
+blames its rank in its step. The sentence names that finding.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class _TooLong(Exception):
 
 class Repair(NamedTuple):
     """The change of a call with which the run holds. If there are two, the second one changes the call of a partner, so
-    neither of them confirms a culprit. `left`: the class of the first finding about values after a change, if some are
+    neither of them points at a culprit. `left`: the class of the first finding about values after a change, if some are
     left.
     """
 

@@ -31,7 +31,7 @@ class Extras(NamedTuple):
     sentence. `schedule`: how the search found the failing schedule, and its steps. `next`: commands to type. `swaps`:
     the labels of the events of `swap`, in the order of the failing run, for the marks of a picture. `compare`: the file
     of the variant, and the advice to compare it with its base class. `shared`: that a rank of the run acts differently
-    alone. `repairs`: the changes of one call with which the run holds; two are of different ranks. `sure`: what they
+    alone. `repairs`: the changes of one call with which the run holds; two are of different ranks. `repair`: what they
     say of the culprit.
     """
 
@@ -47,7 +47,7 @@ class Extras(NamedTuple):
     compare: tuple[str, str] | None = None
     shared: str = ""
     repairs: tuple[str, ...] = ()
-    sure: str = ""
+    repair: str = ""
 
 
 NOTHING = Extras()

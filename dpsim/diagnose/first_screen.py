@@ -64,7 +64,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(9, [verdict_line(findings)], 1),
         Passage(9, _culprit(run, primary), 2),
         Passage(8, _what(run, primary), 1 if primary.culprit else 3),
-        Passage(7, labelled("sure", folded(in_words(run, extras.sure), 2))),
+        Passage(7, labelled("repair", folded(in_words(run, extras.repair), 2))),
         Passage(4, labelled("", [line for side in _beside(run, primary)[:3] for line in folded(side, 2, but_place)])),
         Passage(7, block("to mend", [in_words(run, line) for line in remedies(primary)]), 1),
         Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1), 1),

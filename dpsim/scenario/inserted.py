@@ -32,6 +32,9 @@ OWN_KEYS = ("root", "reduce", "sizes", "peer")
 SIZED = ("all_gather", "reduce_scatter", "all_to_all")
 """The ops that may have sizes."""
 
+DIVIDED = ("reduce_scatter", "scatter", "all_to_all")
+"""The ops whose members each get an equal part of the elements, without sizes."""
+
 
 def _collectives() -> dict[str, CollectiveRules]:
     from dpsim.contract.collectives import COLLECTIVES  # it imports numpy, which `dpsim schema` does not need
@@ -78,6 +81,15 @@ class InsertedCall(StrictModel):
         may = needs | ({"reduce"} if rules is not None and rules.reduces else set())
         may |= {"sizes"} if self.op in SIZED else set()
         given = {key for key in OWN_KEYS if getattr(self, key) not in (None, ())}
+        if self.op == "barrier" and self.count:
+            refuse(Problem(("count",), "a barrier has no elements; leave count out"))
+        if rules is not None and rules.reduces:
+            from dpsim.contract.collectives.reductions import reduction_name
+
+            try:
+                reduction_name(self.reduce or "sum", self.dtype)
+            except ValueError as error:
+                refuse(Problem(("dtype",), str(error)))
         refuse(
             *(
                 Problem((key,), f"a call of {self.op} has no {key}; leave it out")
@@ -118,6 +130,10 @@ def wrong_insertions(call: InsertedCall, rank: int | str, groups: Sequence[Commu
         yield Problem(("call",), f"a call on {group.name}, a {group.domain} communicator, {wants}")
     if group.domain == "device" and call.op == "barrier":
         yield Problem(("call", "op"), "only host communicators have barrier")
+    if call.op in DIVIDED and not call.sizes and call.count % len(group.ranks):
+        yield Problem(
+            ("call", "count"), f"{call.count} elements; {call.op} on {group.name} needs a multiple of its size"
+        )
     wanted = len(group.ranks) * (2 if call.op == "all_to_all" else 1)
     if call.sizes and len(call.sizes) != wanted:
         yield Problem(("call", "sizes"), f"{len(call.sizes)} sizes; {call.op} on {group.name} needs {wanted}")

@@ -102,7 +102,7 @@ DRAWN = re.compile(r"(chosen = |decided )\d+")
 """Matches random numbers in a report."""
 
 
-REPAIRED = re.compile(r"^sure .*\n(?: {10}.*\n)*", re.MULTILINE)
+REPAIRED = re.compile(r"^repair .*\n(?: {10}.*\n)*", re.MULTILINE)
 """Matches the lines about a repair."""
 
 
@@ -141,7 +141,7 @@ def compared(mistake: Mistake, sim: str, gloo: str) -> str:
     same = REPAIRED.sub("", shown(sim))
     assert shown(gloo) == same, f"{mistake.name} on gloo:\n{gloo}\non sim:\n{sim}"
     if same != shown(sim):
-        return "Gloo prints the same without `sure`, because only the simulation can repair a call.\n\n"
+        return "Gloo prints the same without `repair`, because only the simulation can repair a call.\n\n"
     return "Gloo prints the same.\n\n"
 
 

@@ -62,9 +62,9 @@ def repair(*faults: Fault, accused: int | None = None, **more: Any) -> Repair | 
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        (SKIP, "insert", "confirmed: with all_reduce sum made by rank 1 in step 2, the run holds"),
-        (REPEAT, "skip", "confirmed: without sum[3] of rank 1, the run holds"),
-        (ALTER, "alter", "confirmed: with count 2 in sum[2] of rank 1, the run holds"),
+        (SKIP, "insert", "with all_reduce sum made by rank 1 in step 2, the run holds"),
+        (REPEAT, "skip", "without sum[3] of rank 1, the run holds"),
+        (ALTER, "alter", "with count 2 in sum[2] of rank 1, the run holds"),
     ],
     ids=["skip", "repeat", "alter"],
 )

@@ -255,6 +255,22 @@ BAD_FILES = [
         ("faults[0].call.peer: rank 1 cannot be its own peer",),
     ),
     Bad(
+        "an inserted reduction that no library has",
+        fault(
+            "kind: insert, rank: 1, at: {site: x, ordinal: 0}, "
+            "call: {communicator: world_cpu, op: all_reduce, dtype: §float8_e5m2}"
+        ),
+        ("faults[0].call.dtype: no library has the reduction sum of float8_e5m2",),
+    ),
+    Bad(
+        "an inserted scatter that leaves a rest",
+        fault(
+            "kind: insert, rank: 1, at: {site: x, ordinal: 0}, "
+            "call: {communicator: world_cpu, op: reduce_scatter, count: §5}"
+        ),
+        ("faults[0].call.count: 5 elements; reduce_scatter on world_cpu needs a multiple of its size",),
+    ),
+    Bad(
         "an inserted device call without stream",
         fault("kind: insert, rank: 1, at: {site: x, ordinal: 0}, call: §{communicator: world, op: all_reduce}"),
         ("faults[0].call: a call on world, a device communicator, needs stream",),

@@ -48,6 +48,6 @@ SENTENCES = {
     "with_call": "with {op} {site} made by rank {rank} in step {step}",
     "without_call": "without {call} of rank {rank}",
     "with_arguments": "with {given:join  and } in {call} of rank {rank}",
-    "repaired": "{left:if likely|confirmed}: {ways}, {left:if then values differ: *|the run holds}",
+    "repaired": "{ways}, {left:if then values differ: *|the run holds}",
     "repaired_either": "{ways:join , or }, the run holds{left:if  or * is next}: a change of either side helps",
 }

@@ -76,7 +76,7 @@ EVIDENCE = (
     JsonField(
         "repairs",
         "list of text",
-        "changes of one call with which the run holds; one confirms the culprit, two are of both sides",
+        "changes of one call with which the run holds; one is of the culprit, two are of both sides",
     ),
     JsonField("shared", "text or null", "that a rank acts differently alone, so ranks share state"),
     JsonField("variant", "text or null", "the variant: name, class and file"),
