@@ -60,13 +60,12 @@ def of_result(extras: Extras, result: Result, base: Path | None = None) -> Extra
 
 def _of_result(extras: Extras, result: Result, primary: Finding, base: Path | None) -> Extras:
     with_calls(result, base)
-    found = None
-    if result.run.backend == SIMULATION and sum(map(len, result.run.journals)) <= LONGEST:
-        found = turning_in_time(Subject.of(result.scenario, base))
-    extras = _with(extras, result.run, found, with_one_more(result.scenario, primary, base))
-    if result.run.backend != SIMULATION:
-        return extras
-    return _repaired(extras, Subject.of(result.scenario, base), result.run, primary, None)
+    more, run = with_one_more(result.scenario, primary, base), result.run
+    if run.backend != SIMULATION:
+        return _with(extras, run, None, more)
+    subject = Subject.of(result.scenario, base)
+    found = turning_in_time(subject) if sum(map(len, run.journals)) <= LONGEST else None
+    return _repaired(_with(extras, run, found, more), subject, run, primary, None)
 
 
 def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario) -> Extras:

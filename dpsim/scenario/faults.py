@@ -124,7 +124,7 @@ class FaultSpec(StrictModel):
 
     def fault(self, rank: int) -> Fault:
         """Returns the fault for a backend. `rank`: the number of the rank or service."""
-        return Fault(self.kind, rank, self.at.at(), self.changes())  # type: ignore[arg-type]
+        return Fault(self.kind, rank, self.at.at(), self.changes())  # type: ignore[arg-type]  # each class has one kind
 
     def changes(self) -> dict[str, Any]:
         """Returns `Fault.change`."""

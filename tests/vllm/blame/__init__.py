@@ -5,7 +5,7 @@ A world is a program with fixed parameters and faults.
     families.py     seven families of random worlds
     plants.py       plants a random fault at a random record of a healthy run
     campaign.py     judges one world; a command that prints a table of many (tests/blame/tables.py)
-    confirmed.py    counts how often a repair confirms the named culprit, and how often another rank
+    repaired.py     counts how often a run holds with a change of the named culprit, and of another rank
     museum.py       compares the report of each exhibit of the museum with its label; a command that prints them
     labels.py       whom labels.yaml declares guilty: is a report right, first seen, both sides, undecided or other?
     kinds.py        twelve kinds of trouble; their reports are in reports/

@@ -3,7 +3,7 @@
     python -m tests.vllm.blame.campaign pp_tokens 1000 1450     # a table, and the causes of what is not right
     python -m tests.vllm.blame.campaign all 1000 1450           # a line for each family
     python -m tests.vllm.blame.campaign dbo 1000 1450 --shown 5 # and five worlds whose verdict is not right
-    python -m tests.vllm.blame.campaign all 1000 1040 --repaired        # only which repairs confirm a culprit
+    python -m tests.vllm.blame.campaign all 1000 1040 --repaired        # only with which repairs the runs hold
 
 The planted fault is the truth that verdicts are compared with. The campaign removes `injected` records from the
 journals before the checks run, so that no check can read the fault there. The campaign also judges each world without a
@@ -28,7 +28,7 @@ from dpsim.sim.backend import SimBackend
 from tests.blame.cases import came_of, stripped
 from tests.blame.plants import slow
 from tests.blame.tables import Row, run_command
-from tests.vllm.blame import confirmed
+from tests.vllm.blame import repaired
 from tests.vllm.blame.families import FAMILIES
 from tests.vllm.blame.plants import plant
 
@@ -87,7 +87,7 @@ def main(words: list[str]) -> None:
     """Runs the command for the families; `run_command` describes its words. `--repaired` costs many runs a world."""
     if "--repaired" in words:
         for family in FAMILIES if words[0] == "all" else words[:1]:
-            print("\n".join([family, *confirmed.lines(family, rows(family, range(*map(int, words[1:3]))))]), flush=True)
+            print("\n".join([family, *repaired.lines(family, rows(family, range(*map(int, words[1:3]))))]), flush=True)
         return
     run_command(words, {family: partial(rows, family) for family in FAMILIES}, {"all": [*FAMILIES]})
 

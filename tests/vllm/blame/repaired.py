@@ -1,10 +1,10 @@
-"""Confirmed: counts how often a repair confirms the named culprit of a drawn world, and how often another rank.
+"""Repaired: counts how often a run holds with a change of the named culprit of a drawn world, and of another rank.
 
     python -m tests.vllm.blame.campaign all 1000 1040 --repaired
 
 A rank that dies, raises or hangs by itself makes no wrong call, so it has no repair and is counted apart. For each
-world whose culprit is right, the campaign also accuses another rank of the same site, in the same step. A repair of
-that rank must not confirm it.
+world whose culprit is right, the campaign also accuses another rank of the same site, in the same step. No change of
+that rank should suffice.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tests.blame.plants import STOPPING
 from tests.blame.tables import Row
 from tests.vllm.blame.families import FAMILIES
 
-RESULTS = ("confirmed", "confirmed but for values", "two hold", "not confirmed", "stopped by itself")
-"""What the repairs of a culprit give. "confirmed but for values": the next finding is about values, because the
-inserted call has no contents. "two hold": so does a change of the partner's call.
+RESULTS = ("holds", "values differ", "either side", "none", "stopped by itself")
+"""What the repairs of a culprit give. "values differ": the next finding is about values, because the
+inserted call has no contents. "either side": so does a change of the partner's call.
 """
 
 
@@ -76,7 +76,7 @@ def innocent(world: World, row: Row) -> Finding | None:
 def result_of(repair: Repair | None) -> str:
     """Returns which of `RESULTS` a repair is."""
     if repair is None:
-        return "not confirmed"
+        return "none"
     if len(repair.faults) == 2:
-        return "two hold"
-    return "confirmed but for values" if repair.left else "confirmed"
+        return "either side"
+    return "values differ" if repair.left else "holds"
